@@ -1,0 +1,21 @@
+//! Every bound of this crate, with the arithmetic behind it. Nothing is read past its bound.
+
+/// Largest tree size accepted: 2^62. A consistency proof to it has at most 62 + 1 hashes, which is
+/// what the witness protocol's 63 lines can carry; our own log and witness refuse more.
+pub const TREE_SIZE_MAX: u64 = 1 << 62;
+
+/// Longest inclusion proof, in hashes: a 64-bit index has 64 levels above it. Not a parameter of the
+/// verification, which demands the exact length, but what a reader may stop at.
+pub const INCLUSION_HASHES_MAX: usize = 64;
+
+/// Longest consistency proof, in hashes: ceil(log2 2^62) + 1 (c2sp.org/tlog-witness: 63 lines).
+pub const CONSISTENCY_HASHES_MAX: usize = 63;
+
+/// Largest entry of a log, in bytes: the length before it in a bundle is 16 bits.
+pub const ENTRY_BYTES_MAX: usize = 65_535;
+
+/// Largest entry bundle, in bytes: 256 entries of 2 + 65,535.
+pub const BUNDLE_BYTES_MAX: usize = 256 * (2 + ENTRY_BYTES_MAX);
+
+/// Largest hash tile, in bytes: 256 hashes of 32.
+pub const TILE_BYTES_MAX: usize = 256 * 32;
