@@ -10,8 +10,14 @@
 extern crate alloc;
 
 pub mod base64;
+pub mod dsse;
 pub mod hash;
+pub mod json;
+pub mod key;
+pub mod leaf;
 pub mod limits;
+mod millis;
 pub mod range;
+mod scan;
 pub mod tile;
 pub mod tree;

@@ -19,3 +19,21 @@ pub const BUNDLE_BYTES_MAX: usize = 256 * (2 + ENTRY_BYTES_MAX);
 
 /// Largest hash tile, in bytes: 256 hashes of 32.
 pub const TILE_BYTES_MAX: usize = 256 * 32;
+
+/// Deepest nesting of JSON that is read, in brackets open at once: recursion is bounded by it.
+pub const JSON_DEPTH_MAX: usize = 32;
+
+/// Largest signed payload, in bytes. In a leaf it takes 4 bytes for 3, 53,336; with 16 signatures of at
+/// most 232 bytes, an effect of 4,096, a payload type of 512 and 500 bytes of frame that is 62,156,
+/// below the 65,535 of an entry.
+pub const PAYLOAD_BYTES_MAX: usize = 40_000;
+
+/// Longest payload type, in bytes. A media type has at most 127 + 1 + 127 and its parameters.
+pub const PAYLOAD_TYPE_BYTES_MAX: usize = 512;
+
+/// Most signatures of one envelope; each costs up to half a millisecond to check.
+pub const SIGNATURES_MAX: usize = 16;
+
+/// Longest signature that is looked at, in bytes: ML-DSA-87 has 4,627. What is stored is at most 104,
+/// an ECDSA P-384 signature in DER.
+pub const SIGNATURE_BYTES_MAX: usize = 8192;

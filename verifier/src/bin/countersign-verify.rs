@@ -1,0 +1,2 @@
+//! `countersign-verify`: files in, verdict out. No sockets.
+fn main() {}
