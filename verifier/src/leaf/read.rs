@@ -60,7 +60,7 @@ impl<'a> Scanner<'a> {
         Ok(text)
     }
 
-    fn parsed<T: core::str::FromStr>(&mut self, form: &'static str) -> Read<T> {
+    pub(crate) fn parsed<T: core::str::FromStr>(&mut self, form: &'static str) -> Read<T> {
         let start = self.offset();
         let text = self.string()?;
         text.parse()
