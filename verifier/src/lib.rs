@@ -3,13 +3,29 @@
 //! Parsing, hashing and verification, without input or output: `no_std` and `alloc`. Every parser is
 //! bounded ([`limits`]), strict, and panics on nothing; every check says which one failed.
 //!
-//! Trees: [`hash`], [`tree`], [`range`], [`tile`].
+//! - [`hash`]: SHA-256, leaf and node hashes
+//! - [`base64`]: the one spelling that the text formats take
+//! - [`tree`]: inclusion and consistency proofs
+//! - [`range`]: the compact edge of a growing tree
+//! - [`tile`]: tiles and entry bundles, names and bytes
+//! - [`vkey`]: verifier keys, and those who sign notes
+//! - [`note`]: signed notes, split and opened
+//! - [`checkpoint`]: tree heads as notes
+//! - [`cosign`]: timestamped cosignatures of witnesses
+//! - [`add_checkpoint`]: what log and witness say to each other
+//! - [`policy`]: which logs and witnesses must have signed
+//! - [`proof`]: tlog-proof files
+//! - [`limits`]: every bound, with its arithmetic
 #![no_std]
 #![warn(missing_docs)]
 
 extern crate alloc;
 
+pub mod add_checkpoint;
 pub mod base64;
+pub mod checkpoint;
+pub mod cosign;
+mod decimal;
 pub mod dsse;
 pub mod hash;
 pub mod json;
@@ -18,9 +34,14 @@ pub mod leaf;
 pub mod limits;
 mod millis;
 pub mod multi;
+pub mod note;
 pub mod operation;
+pub mod policy;
+pub mod proof;
 pub mod range;
 mod scan;
+mod signer;
 pub mod statement;
 pub mod tile;
 pub mod tree;
+pub mod vkey;

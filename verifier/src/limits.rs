@@ -20,6 +20,36 @@ pub const BUNDLE_BYTES_MAX: usize = 256 * (2 + ENTRY_BYTES_MAX);
 /// Largest hash tile, in bytes: 256 hashes of 32.
 pub const TILE_BYTES_MAX: usize = 256 * 32;
 
+/// Longest verifier key, in bytes: an ML-DSA-44 key has 4 * 1,313 / 3 = 1,752 characters, which leaves
+/// more than 2,300 for the name.
+pub const VKEY_BYTES_MAX: usize = 4_096;
+
+/// Largest note, in bytes: 16 post-quantum signatures of about 5,000 bytes are 16 * 6,700 = 107,200
+/// characters (c2sp.org/signed-note asks for 16), and the text has what is left.
+pub const NOTE_BYTES_MAX: usize = 128 * 1024;
+
+/// Most signature lines of a note. The specification asks for 16; each costs a decoding, and only those of
+/// trusted keys a verification.
+pub const NOTE_SIGNATURES_MAX: usize = 100;
+
+/// Largest add-checkpoint request, in bytes: `old` and a number, 25; 63 lines of 45, 2,835; an empty line;
+/// and a checkpoint, which with 16 post-quantum signatures has about 52,000.
+pub const ADD_CHECKPOINT_BYTES_MAX: usize = 128 * 1024;
+
+/// Largest extra data of a proof file, in bytes: as an entry.
+pub const EXTRA_BYTES_MAX: usize = ENTRY_BYTES_MAX;
+
+/// Largest proof file, in bytes: the header, 23; extra data, 6 + 87,380 + 1; index, 6 + 20 + 1; 64 lines
+/// of 45; an empty line; and the note.
+pub const TLOG_PROOF_BYTES_MAX: usize =
+    23 + 7 + EXTRA_BYTES_MAX.div_ceil(3) * 4 + 27 + INCLUSION_HASHES_MAX * 45 + 1 + NOTE_BYTES_MAX;
+
+/// Most logs, witnesses or groups of a policy, each. The specification asks for 32.
+pub const POLICY_LINES_MAX: usize = 256;
+
+/// Largest policy, in bytes: 3 * 256 lines of about 1,365.
+pub const POLICY_BYTES_MAX: usize = 1024 * 1024;
+
 /// Deepest nesting of JSON that is read, in brackets open at once: recursion is bounded by it.
 pub const JSON_DEPTH_MAX: usize = 32;
 
