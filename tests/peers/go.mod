@@ -3,6 +3,7 @@ module example.com/countersign/peers
 go 1.26.0
 
 require (
+	github.com/go-json-experiment/json v1.27.2
 	github.com/transparency-dev/formats v0.0.0-20251017110053-404c0d5b696c
 	github.com/transparency-dev/merkle v0.0.2
 	github.com/transparency-dev/tessera v1.0.4
