@@ -1,1 +1,7 @@
-//! Placeholder.
+//! Countersign's service, its command line and its client.
+//!
+//! Inside, doors know tools, tools know submission and queries, those know the state, and the state knows the verifier's
+//! types and nothing else. Only [`submit`] appends; only [`config`] reads the environment; only the log's clock reads the
+//! time; only [`app`] puts real parts together.
+
+pub mod data_dir;

@@ -1,1 +1,40 @@
-//! Placeholder.
+//! A Merkle log of bytes.
+//!
+//! It sequences leaves, keeps their tree as C2SP tiles, signs heads and publishes them. What a leaf means is for the
+//! [`Judge`] above it to say; where the bytes lie is for the [`Store`] below it.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`judge`] | the trait that the writer asks about each request, in order |
+//! | [`clock`] | log time: never back, deaf to steps of the wall clock |
+//! | [`grow`] | pure: the right edge of the tree, and the tiles that leaves complete |
+//! | [`prove`] | proofs and roots of any published size, out of tiles |
+//! | [`store`] | the storage contract, RocksDB, a memory store with faults, and the suite that both pass |
+//! | [`writer`] | one thread an account: drain, judge, grow, commit, answer |
+//! | [`publish`] | one thread an account: sign the newest head, store it, show it |
+//! | [`guard`] | what must agree before anything may be signed again |
+//! | [`reader`] | what was published, read at one size |
+//! | [`serve`] | checkpoint, tiles, bundles and consistency over HTTP |
+//!
+//! Not here: who may write, what is decided, HTTP routing of accounts.
+
+pub mod clock;
+pub mod grow;
+pub mod guard;
+pub mod judge;
+pub mod prove;
+pub mod publish;
+pub mod reader;
+pub mod serve;
+pub mod store;
+pub mod writer;
+
+mod log;
+
+pub use clock::{Clocks, LogClock, SystemClocks};
+pub use judge::{Context, Entry, Judge, Key, Ruling};
+pub use log::{Log, Options, Pending, StartError, Status};
+pub use publish::Published;
+pub use reader::Reader;
+pub use store::{Head, Store, StoreError};
+pub use writer::{Outcome, Sequenced, Stop};

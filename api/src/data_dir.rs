@@ -1,0 +1,277 @@
+//! The data directory: where each file lies, who holds it, and which service runs on it.
+//!
+//! Secrets are written once, mode 0600, by [`write_secret`]; nothing here is ever made because it was missing, but by `init`.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Seek, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+/// Where a command looks when it is told nothing.
+pub const DEFAULT_DIR: &str = "./countersign-data";
+
+/// A data directory; it need not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataDir {
+    root: PathBuf,
+}
+
+/// The directory of one account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountDir {
+    root: PathBuf,
+}
+
+/// What a running service leaves for clients in `serve.json` (mode 0600).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Running {
+    /// The process.
+    pub pid: u32,
+    /// Where it listens.
+    pub url: String,
+    /// When it began to, RFC 3339.
+    pub started_at: String,
+}
+
+/// The lock on a data directory, held as long as this lives.
+#[derive(Debug)]
+pub struct Held {
+    _file: File,
+}
+
+/// Why a directory could not be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process has it.
+    #[error("the directory {} is in use by process {holder}", dir.display())]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+        /// Its process number, or what could be learned of it.
+        holder: String,
+    },
+    /// The lock file could not be opened or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The lock file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl DataDir {
+    /// The directory at `root`.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>) -> DataDir {
+        DataDir { root: root.into() }
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// `config.toml`.
+    #[must_use]
+    pub fn config(&self) -> PathBuf {
+        self.root.join("config.toml")
+    }
+
+    /// `owner.key`, PEM: the owner's private key, where it is kept on this machine.
+    #[must_use]
+    pub fn owner_key(&self) -> PathBuf {
+        self.root.join("owner.key")
+    }
+
+    /// `owner.token`: the owner's bearer token.
+    #[must_use]
+    pub fn owner_token(&self) -> PathBuf {
+        self.root.join("owner.token")
+    }
+
+    /// `serve.json`.
+    #[must_use]
+    pub fn serve_json(&self) -> PathBuf {
+        self.root.join("serve.json")
+    }
+
+    /// `admin.sock`.
+    #[must_use]
+    pub fn admin_socket(&self) -> PathBuf {
+        self.root.join("admin.sock")
+    }
+
+    /// The directory of account `name`.
+    #[must_use]
+    pub fn account(&self, name: &str) -> AccountDir {
+        AccountDir {
+            root: self.root.join("accounts").join(name),
+        }
+    }
+
+    /// The names of all accounts, sorted.
+    ///
+    /// # Errors
+    /// What the system says; no `accounts` folder is no account.
+    pub fn account_names(&self) -> io::Result<Vec<String>> {
+        let entries = match self.root.join("accounts").read_dir() {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(e),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            if entry.path().join("log.vkey").is_file() {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Takes the directory for this process.
+    ///
+    /// # Errors
+    /// [`LockError::InUse`] naming the holder.
+    pub fn lock(&self) -> Result<Held, LockError> {
+        let path = self.root.join("lock");
+        let failed = |source| LockError::Io {
+            path: path.clone(),
+            source,
+        };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed)?;
+        if rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+            let mut holder = String::new();
+            // A holder that cannot be read is still a holder.
+            let _ = file.read_to_string(&mut holder);
+            let holder = match holder.trim() {
+                "" => "unknown".into(),
+                pid => pid.to_owned(),
+            };
+            return Err(LockError::InUse {
+                dir: self.root.clone(),
+                holder,
+            });
+        }
+        file.set_len(0).map_err(failed)?;
+        file.rewind().map_err(failed)?;
+        writeln!(file, "{}", std::process::id()).map_err(failed)?;
+        Ok(Held { _file: file })
+    }
+
+    /// The service that says it runs on this directory: a hint for clients, removed at a clean stop.
+    #[must_use]
+    pub fn running(&self) -> Option<Running> {
+        let text = std::fs::read_to_string(self.serve_json()).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Says for clients where the service is.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn announce(&self, running: &Running) -> io::Result<()> {
+        let text = serde_json::to_string(running).map_err(io::Error::other)?;
+        let path = self.serve_json();
+        let new = path.with_extension("json.new");
+        let _ = std::fs::remove_file(&new);
+        write_secret(&new, format!("{text}\n").as_bytes())?;
+        std::fs::rename(new, path)
+    }
+
+    /// Takes the announcement back.
+    pub fn withdraw(&self) {
+        // Gone already is as good.
+        let _ = std::fs::remove_file(self.serve_json());
+    }
+}
+
+impl AccountDir {
+    /// Its path.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// `log.key`, PEM: the log's private key.
+    #[must_use]
+    pub fn log_key(&self) -> PathBuf {
+        self.root.join("log.key")
+    }
+
+    /// `log.vkey`: the log's verifier key, one line.
+    #[must_use]
+    pub fn log_vkey(&self) -> PathBuf {
+        self.root.join("log.vkey")
+    }
+
+    /// `service.key`, PEM: the key of the account's service identity.
+    #[must_use]
+    pub fn service_key(&self) -> PathBuf {
+        self.root.join("service.key")
+    }
+
+    /// `policy`: the present tlog-policy file.
+    #[must_use]
+    pub fn policy(&self) -> PathBuf {
+        self.root.join("policy")
+    }
+
+    /// `account.json`: owner and visibility, as chosen when the account was made.
+    #[must_use]
+    pub fn about(&self) -> PathBuf {
+        self.root.join("account.json")
+    }
+
+    /// `db/`: the store.
+    #[must_use]
+    pub fn db(&self) -> PathBuf {
+        self.root.join("db")
+    }
+
+    /// `published`: the mark of the largest published head, outside the store's folder on purpose.
+    #[must_use]
+    pub fn tidemark(&self) -> PathBuf {
+        self.root.join("published")
+    }
+}
+
+/// Writes a file that only its owner may read, durable on return. Never over an existing one.
+///
+/// # Errors
+/// `AlreadyExists`, or what the system says.
+pub fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_new(path, bytes, 0o600)
+}
+
+/// Writes a new file that anybody may read, durable on return. Never over an existing one.
+///
+/// # Errors
+/// `AlreadyExists`, or what the system says.
+pub fn write_public(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_new(path, bytes, 0o644)
+}
+
+fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,3 @@
+//! `countersign`: everything in one binary.
+
+fn main() {}

@@ -1,0 +1,245 @@
+//! Log time: the stamp on each leaf, which never goes back.
+//!
+//! It starts at max(wall clock, last stamp), advances with a clock that no one can set (CLOCK_BOOTTIME, which also counts
+//! suspended time), and is drawn towards the wall clock by at most 500 ppm. So a step of the wall clock neither shortens
+//! nor lengthens anything that was promised in log time. A step of more than ten minutes is beyond what a clock service does
+//! by itself: writing then stops until an operator accepts it.
+
+/// The most that the wall clock may differ before writing stops, in nanoseconds: ten minutes.
+const TOLERANCE_NS: i128 = 600 * NS_PER_S;
+/// Log time is drawn towards the wall clock by one part in 2,000 of the time that passes: 500 ppm.
+const SLEW_DIVISOR: i128 = 2_000;
+/// Closer than this to the wall clock, log time counts as having caught up, and earlier steps are forgotten.
+const CAUGHT_UP_NS: i128 = NS_PER_S;
+const NS_PER_S: i128 = 1_000_000_000;
+const NS_PER_MS: i128 = 1_000_000;
+
+/// The two clocks of the machine, read together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// CLOCK_BOOTTIME in nanoseconds: never set, never back, counts suspended time.
+    pub boot_ns: i128,
+    /// CLOCK_REALTIME in nanoseconds since 1970: anybody may set it.
+    pub wall_ns: i128,
+}
+
+/// Where the clocks are read. Only this module reads them.
+pub trait Clocks: Send + Sync + 'static {
+    /// Both clocks now.
+    fn read(&self) -> Reading;
+}
+
+/// The clocks of this machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClocks;
+
+impl Clocks for SystemClocks {
+    fn read(&self) -> Reading {
+        let ns = |id| {
+            let t = rustix::time::clock_gettime(id);
+            i128::from(t.tv_sec) * NS_PER_S + i128::from(t.tv_nsec)
+        };
+        Reading {
+            boot_ns: ns(rustix::time::ClockId::Boottime),
+            wall_ns: ns(rustix::time::ClockId::Realtime),
+        }
+    }
+}
+
+/// Why the clock stops writing. Times are milliseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClockFault {
+    /// At start the wall clock is more than ten minutes behind the last leaf.
+    #[error("the wall clock ({wall_ms} ms) is {} s behind the last leaf ({last_ms} ms)", (last_ms - wall_ms) / 1000)]
+    Behind {
+        /// What the wall clock says.
+        wall_ms: u64,
+        /// The stamp of the last leaf.
+        last_ms: u64,
+    },
+    /// While running, the wall clock moved by more than ten minutes against the clock that nobody can set.
+    #[error("the wall clock was set by {moved_ms} ms while the service was running")]
+    Stepped {
+        /// How far, forward positive.
+        moved_ms: i64,
+    },
+}
+
+/// Log time.
+#[derive(Debug)]
+pub struct LogClock {
+    /// The last stamp given, in nanoseconds since 1970.
+    now_ns: i128,
+    boot_ns: i128,
+    /// Wall minus boot when log time last agreed with the wall clock (or at start): steps are measured against it.
+    offset_ns: i128,
+    wall_ns: i128,
+}
+
+impl LogClock {
+    /// Starts after a last leaf stamped `last_ms` (0: none).
+    ///
+    /// # Errors
+    /// [`ClockFault::Behind`]. The clock comes with it: it is good for [`LogClock::accept`], and stands still until then.
+    pub fn start(last_ms: u64, reading: Reading) -> Result<LogClock, (LogClock, ClockFault)> {
+        let last_ns = i128::from(last_ms) * NS_PER_MS;
+        let clock = LogClock {
+            now_ns: last_ns.max(reading.wall_ns),
+            boot_ns: reading.boot_ns,
+            offset_ns: reading.wall_ns - reading.boot_ns,
+            wall_ns: reading.wall_ns,
+        };
+        if last_ns - reading.wall_ns > TOLERANCE_NS {
+            let fault = ClockFault::Behind {
+                wall_ms: millis(reading.wall_ns),
+                last_ms,
+            };
+            return Err((clock, fault));
+        }
+        Ok(clock)
+    }
+
+    /// Log time at `reading`, in milliseconds since 1970; never less than before.
+    ///
+    /// # Errors
+    /// [`ClockFault::Stepped`], for as long as the wall clock is where it is.
+    pub fn now(&mut self, reading: Reading) -> Result<u64, ClockFault> {
+        let passed = (reading.boot_ns - self.boot_ns).max(0);
+        self.boot_ns = self.boot_ns.max(reading.boot_ns);
+        self.wall_ns = reading.wall_ns;
+        self.now_ns += passed;
+        let most = passed / SLEW_DIVISOR;
+        self.now_ns += (reading.wall_ns - self.now_ns).clamp(-most, most);
+        let offset = reading.wall_ns - reading.boot_ns;
+        let moved = offset - self.offset_ns;
+        if moved.abs() > TOLERANCE_NS {
+            let moved_ms = i64::try_from(moved / NS_PER_MS).unwrap_or(i64::MAX);
+            return Err(ClockFault::Stepped { moved_ms });
+        }
+        if (reading.wall_ns - self.now_ns).abs() < CAUGHT_UP_NS {
+            self.offset_ns = offset;
+        }
+        Ok(millis(self.now_ns))
+    }
+
+    /// Takes the wall clock as it is: log time jumps forward to it, or waits for it where it is behind. Returns (from, to) in
+    /// milliseconds, for the leaf that says so.
+    pub fn accept(&mut self, reading: Reading) -> (u64, u64) {
+        let from = millis(self.now_ns);
+        self.now_ns = self.now_ns.max(reading.wall_ns);
+        self.boot_ns = reading.boot_ns;
+        self.wall_ns = reading.wall_ns;
+        self.offset_ns = reading.wall_ns - reading.boot_ns;
+        (from, millis(self.now_ns))
+    }
+
+    /// Wall clock minus log time when last read, in milliseconds.
+    #[must_use]
+    pub fn offset_ms(&self) -> i64 {
+        i64::try_from((self.wall_ns - self.now_ns) / NS_PER_MS).unwrap_or(i64::MAX)
+    }
+}
+
+fn millis(ns: i128) -> u64 {
+    u64::try_from(ns / NS_PER_MS).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIN: i128 = 60 * NS_PER_S;
+    const START_MS: u64 = 1_700_000_000_000;
+
+    fn at(boot: i128, wall_shift: i128) -> Reading {
+        Reading {
+            boot_ns: boot,
+            wall_ns: i128::from(START_MS) * NS_PER_MS + boot + wall_shift,
+        }
+    }
+
+    fn started() -> LogClock {
+        LogClock::start(0, at(0, 0)).expect("no last leaf")
+    }
+
+    #[test]
+    fn it_follows_the_wall_clock_where_nothing_happens() {
+        let mut clock = started();
+        for s in 0..10 {
+            assert_eq!(clock.now(at(s * NS_PER_S, 0)), Ok(START_MS + s as u64 * 1000));
+        }
+    }
+
+    #[test]
+    fn b122_five_minutes_forward_shorten_no_lease_and_an_hour_stops_writing() {
+        let mut clock = started();
+        let before = clock.now(at(5 * NS_PER_S, 0)).unwrap();
+        let after = clock.now(at(6 * NS_PER_S, 5 * MIN)).unwrap();
+        assert!(after - before < 1002, "a second and its slew, not five minutes: {}", after - before);
+        assert_eq!(clock.offset_ms() / 1000, 299);
+        let fault = clock.now(at(7 * NS_PER_S, 65 * MIN)).unwrap_err();
+        assert_eq!(fault, ClockFault::Stepped { moved_ms: 65 * 60_000 });
+    }
+
+    #[test]
+    fn b123_five_minutes_back_never_turn_time_back_and_an_hour_stops_writing() {
+        let mut clock = started();
+        let before = clock.now(at(5 * NS_PER_S, 0)).unwrap();
+        let after = clock.now(at(6 * NS_PER_S, -5 * MIN)).unwrap();
+        assert!(after >= before + 999);
+        assert!(clock.now(at(7 * NS_PER_S, -60 * MIN)).is_err());
+        let again = clock.now(at(8 * NS_PER_S, 0)).unwrap();
+        assert!(again >= after, "the step undone, writing goes on");
+    }
+
+    #[test]
+    fn it_is_drawn_to_the_wall_clock_by_500_ppm() {
+        let mut clock = started();
+        clock.now(at(0, MIN)).unwrap();
+        let after = clock.now(at(2_000 * NS_PER_S, MIN)).unwrap();
+        assert_eq!(after, START_MS + 2_000_000 + 1_000);
+    }
+
+    #[test]
+    fn steps_that_were_caught_up_with_do_not_add_up() {
+        let mut clock = started();
+        let mut boot = 0;
+        for n in 1..=5 {
+            clock.now(at(boot, n * 9 * MIN)).unwrap();
+            boot += 2_000 * 9 * MIN; // long enough to slew nine minutes
+            clock.now(at(boot, n * 9 * MIN)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_start_behind_the_last_leaf_needs_acceptance_beyond_ten_minutes() {
+        let last = START_MS + 9 * 60_000;
+        let mut clock = LogClock::start(last, at(0, 0)).expect("nine minutes are borne");
+        assert_eq!(clock.now(at(0, 0)), Ok(last));
+        let last = START_MS + 11 * 60_000;
+        let (mut clock, fault) = LogClock::start(last, at(0, 0)).unwrap_err();
+        assert_eq!(fault, ClockFault::Behind { wall_ms: START_MS, last_ms: last });
+        assert_eq!(clock.accept(at(0, 0)), (last, last));
+        assert_eq!(clock.now(at(0, 0)), Ok(last));
+    }
+
+    #[test]
+    fn having_been_off_for_years_is_no_fault() {
+        let mut clock = LogClock::start(START_MS, at(0, 3 * 365 * 24 * 60 * MIN)).expect("forward at start");
+        assert!(clock.now(at(1, 3 * 365 * 24 * 60 * MIN)).is_ok());
+    }
+
+    #[test]
+    fn suspended_time_counts_and_is_no_step() {
+        let mut clock = started();
+        assert_eq!(clock.now(at(8 * 60 * MIN, 0)), Ok(START_MS + 8 * 3_600_000));
+    }
+
+    #[test]
+    fn accepting_a_step_forward_jumps_to_it() {
+        let mut clock = started();
+        clock.now(at(0, 60 * MIN)).unwrap_err();
+        assert_eq!(clock.accept(at(0, 60 * MIN)), (START_MS, START_MS + 3_600_000));
+        assert_eq!(clock.now(at(0, 60 * MIN)), Ok(START_MS + 3_600_000));
+    }
+}

@@ -1,0 +1,131 @@
+//! What must agree before anything may be signed again.
+//!
+//! A log that starts from less than it has published would sign a second history. So the newest published checkpoint, the
+//! checkpoints signed after it, and the mark beside the database must all be prefixes of what is committed. That finds a lost
+//! end and a database put back alone; a whole directory put back from an older copy agrees with itself, and only witnesses
+//! can tell: they are asked here too, once a log has them.
+
+use crate::{
+    grow::Edge,
+    prove::Prover,
+    reader::hashes_from,
+    store::{Head, Store, StoreError},
+};
+
+/// What was published is not what is stored.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum GuardError {
+    /// The store ends before what was published.
+    #[error("the store ends at size {committed}, and {what} of size {published} had left the process: leaves are missing. \
+             Nothing is signed until they are back; restore a copy that holds them")]
+    Behind {
+        /// What was found: a published or signed checkpoint, or the mark.
+        what: &'static str,
+        /// The committed size.
+        committed: u64,
+        /// The size that had been published.
+        published: u64,
+    },
+    /// The store holds another history than what was published.
+    #[error("at size {size} the store has another root than {what} that had left the process: leaves were changed. \
+             Nothing is signed; restore a copy that holds the published history")]
+    Differs {
+        /// What was found.
+        what: &'static str,
+        /// The size at which the roots differ.
+        size: u64,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Compares everything that is known to have left the process with the committed tree.
+///
+/// # Errors
+/// See [`GuardError`]: nothing may then be signed.
+pub fn check(store: &dyn Store, edge: &Edge) -> Result<(), GuardError> {
+    let published = store.published()?;
+    let known = published
+        .iter()
+        .map(|kept| ("a published checkpoint", kept.head))
+        .chain(store.tidemark()?.map(|head| ("a published head", head)));
+    for (what, head) in known {
+        compare(store, edge, what, &head)?;
+    }
+    for kept in store.signed()? {
+        compare(store, edge, "a signed checkpoint", &kept.head)?;
+    }
+    Ok(())
+}
+
+struct Stored<'a>(&'a dyn Store, &'a Edge);
+
+impl crate::prove::Tiles for Stored<'_> {
+    fn hashes(&self, level: u8, index: u64, width: usize) -> Result<Vec<countersign_verifier::hash::Hash>, StoreError> {
+        hashes_from(self.0, self.1, level, index, width)
+    }
+}
+
+fn compare(store: &dyn Store, edge: &Edge, what: &'static str, head: &Head) -> Result<(), GuardError> {
+    if head.size > edge.size() {
+        return Err(GuardError::Behind {
+            what,
+            committed: edge.size(),
+            published: head.size,
+        });
+    }
+    let root = Prover::new(&Stored(store, edge), head.size).root()?;
+    if root != head.root {
+        return Err(GuardError::Differs { what, size: head.size });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Kept, Stage, memory::MemoryStore, suite};
+    use countersign_verifier::hash::Hash;
+
+    fn store_with(leaves: &[&[u8]]) -> (MemoryStore, Edge) {
+        let store = MemoryStore::new();
+        let growth = suite::growth(&Head::EMPTY, leaves);
+        store.commit(&Head::EMPTY, &growth).unwrap();
+        let mut edge = Edge::default();
+        for leaf in leaves {
+            edge.push(countersign_verifier::hash::leaf_hash(leaf), &mut Vec::new());
+        }
+        (store, edge)
+    }
+
+    fn kept(size: u64, root: Hash) -> Kept {
+        Kept {
+            head: Head { size, root },
+            note: String::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_published_must_be_a_prefix() {
+        let one = suite::growth(&Head::EMPTY, &[b"a"]).head;
+        for (size, root, expected) in [
+            (1, one.root, "ok"),
+            (1, Hash([9; 32]), "differs"),
+            (3, one.root, "behind"),
+            (0, Head::EMPTY.root, "ok"),
+        ] {
+            for stage in [Stage::Signed, Stage::Published] {
+                let (store, edge) = store_with(&[b"a", b"b"]);
+                store.keep(stage, &kept(size, root)).unwrap();
+                let found = match check(&store, &edge) {
+                    Ok(()) => "ok",
+                    Err(GuardError::Behind { .. }) => "behind",
+                    Err(GuardError::Differs { .. }) => "differs",
+                    Err(GuardError::Store(_)) => "store",
+                };
+                assert_eq!(found, expected, "{stage:?} at {size}");
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! A running log: its threads, its queue, and what readers of it share.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, TrySendError},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use countersign_verifier::signer::NoteSigner;
+use tokio::sync::oneshot;
+
+use crate::{
+    clock::{ClockFault, Clocks, LogClock},
+    grow::Edge,
+    guard::{self, GuardError},
+    judge::Judge,
+    publish::{Published, Publisher},
+    reader::Reader,
+    store::{Head, Store, StoreError},
+    writer::{Job, Loaded, Outcome, Stop, Writer, load},
+};
+
+/// How many submissions may wait for the writer. A submission is one request or one chunk of a batch, and its bytes are bounded by the door
+/// it came through: 4,096 single receipts of 40,000 bytes are 160 MiB, the most that a stalled disk lets pile up.
+const QUEUE_MAX: usize = 4_096;
+
+/// What a log is opened with.
+pub struct Options<J: Judge> {
+    /// The origin, chosen once: the first line of every checkpoint.
+    pub origin: String,
+    /// The log's key.
+    pub signer: NoteSigner,
+    /// Where its bytes lie.
+    pub store: Arc<dyn Store>,
+    /// What its leaves mean.
+    pub judge: J,
+    /// The machine's clocks.
+    pub clocks: Arc<dyn Clocks>,
+    /// Take the wall clock as it is, and write a leaf that says so, if it is what keeps the log from writing.
+    pub accept_clock: bool,
+}
+
+/// Why a log did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store failed or is damaged.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What was published is not what is stored.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
+    /// A committed leaf is none of this log's.
+    #[error("leaf {index}: {why}")]
+    Leaf {
+        /// Its index.
+        index: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// What the writer, the publisher and readers share.
+pub(crate) struct Shared<V> {
+    pub store: Arc<dyn Store>,
+    /// The committed edge: readers take unfinished tiles from it.
+    pub edge: ArcSwap<Edge>,
+    pub published: ArcSwap<Published>,
+    pub version: ArcSwap<V>,
+    /// Why nothing is written just now.
+    pub stop: ArcSwapOption<Stop>,
+    /// Why nothing is published just now.
+    pub published_trouble: ArcSwapOption<StoreError>,
+    /// Wall clock minus log time, milliseconds.
+    pub clock_offset_ms: std::sync::atomic::AtomicI64,
+}
+
+/// How a log fares.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// The committed head.
+    pub committed: Head,
+    /// The published head.
+    pub published: Head,
+    /// Why writes are refused, if they are.
+    pub stop: Option<Stop>,
+    /// Why the published head does not follow, if it does not.
+    pub publication: Option<StoreError>,
+    /// Wall clock minus log time, in milliseconds, when a leaf was last stamped.
+    pub clock_offset_ms: i64,
+}
+
+/// A running log. Dropped, it finishes what it accepted.
+pub struct Log<J: Judge> {
+    shared: Arc<Shared<J::Version>>,
+    jobs: Mutex<Option<mpsc::SyncSender<Job<J>>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// A submission that did not get in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turned {
+    /// The queue is full.
+    Busy,
+    /// The log is closing.
+    Closed,
+}
+
+impl<J: Judge> Log<J> {
+    /// Loads what is durable, checks it against what was published, and starts to write.
+    ///
+    /// A fault of the clock does not keep a log from starting: it serves reads and refuses writes, saying why.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing was written then.
+    pub fn start(mut options: Options<J>) -> Result<Log<J>, StartError> {
+        let Loaded { edge, last_at } = load(&*options.store, &mut options.judge)?;
+        guard::check(&*options.store, &edge)?;
+        let (clock, fault) = match LogClock::start(last_at, options.clocks.read()) {
+            Ok(clock) => (clock, None),
+            Err((clock, fault)) => (clock, Some(fault)),
+        };
+        let published = options.store.published()?.map_or(
+            Published {
+                head: Head::EMPTY,
+                note: String::new(),
+            },
+            |kept| Published {
+                head: kept.head,
+                note: kept.note,
+            },
+        );
+        let shared = Arc::new(Shared {
+            store: options.store,
+            edge: ArcSwap::from_pointee(edge.clone()),
+            published: ArcSwap::from_pointee(published),
+            version: ArcSwap::from_pointee(options.judge.version()),
+            stop: ArcSwapOption::from_pointee(fault.map(Stop::Clock)),
+            published_trouble: ArcSwapOption::empty(),
+            clock_offset_ms: clock.offset_ms().into(),
+        });
+        let (job_sender, jobs) = mpsc::sync_channel(QUEUE_MAX);
+        let (notice_sender, notices) = mpsc::channel();
+        let publisher = Publisher {
+            origin: options.origin,
+            signer: options.signer,
+        };
+        let accept = options.accept_clock.then_some(fault).flatten();
+        let writer = Writer::new(shared.clone(), options.judge, edge, clock, options.clocks, notice_sender);
+        let threads = vec![
+            spawn("log-writer", move || writer.run(&jobs, accept.is_some())),
+            spawn("log-publisher", {
+                let shared = shared.clone();
+                move || publisher.run(&shared, &notices)
+            }),
+        ];
+        Ok(Log {
+            shared,
+            jobs: Mutex::new(Some(job_sender)),
+            threads: Mutex::new(threads),
+        })
+    }
+
+    /// Hands requests to the writer, which takes them in this order with nothing in between.
+    ///
+    /// # Errors
+    /// [`Turned`]; nothing was or will be done with them.
+    pub fn submit(&self, requests: Vec<J::Request>) -> Result<Pending<J::Refusal>, Turned> {
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(jobs) = jobs.as_ref() else {
+            return Err(Turned::Closed);
+        };
+        let (sequenced, was_sequenced) = oneshot::channel();
+        let (included, was_included) = oneshot::channel();
+        let job = Job {
+            requests,
+            sequenced,
+            included,
+        };
+        match jobs.try_send(job) {
+            Ok(()) => Ok(Pending {
+                sequenced: was_sequenced,
+                included: was_included,
+            }),
+            Err(TrySendError::Full(_)) => Err(Turned::Busy),
+            Err(TrySendError::Disconnected(_)) => Err(Turned::Closed),
+        }
+    }
+
+    /// What was published.
+    #[must_use]
+    pub fn reader(&self) -> Reader<J::Version> {
+        Reader::new(self.shared.clone())
+    }
+
+    /// How it fares.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let shared = &self.shared;
+        Status {
+            committed: shared.edge.load().head(),
+            published: shared.published.load().head,
+            stop: shared.stop.load_full().map(|s| (*s).clone()),
+            publication: shared.published_trouble.load_full().map(|e| (*e).clone()),
+            clock_offset_ms: shared.clock_offset_ms.load(std::sync::atomic::Ordering::Relaxed),
+        }
+    }
+
+    /// Takes no more, finishes what was taken, and ends both threads.
+    pub fn close(&self) {
+        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the log ended in a panic");
+            }
+        }
+    }
+}
+
+impl<J: Judge> Drop for Log<J> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let builder = std::thread::Builder::new().name(name.into());
+    builder.spawn(work).expect("Log::start: the system gives no thread")
+}
+
+/// A submission on its way.
+pub struct Pending<R> {
+    sequenced: oneshot::Receiver<Vec<Outcome<R>>>,
+    included: oneshot::Receiver<()>,
+}
+
+impl<R> Pending<R> {
+    /// Waits until all its leaves are committed, or until it is known what came instead. One outcome a request, in order.
+    ///
+    /// # Errors
+    /// [`Stop::Closed`] if the writer ended without an answer: whether the leaves were committed is then unknown.
+    pub async fn sequenced(self) -> Result<Vec<Outcome<R>>, Stop> {
+        self.sequenced.await.map_err(|_| Stop::Closed)
+    }
+
+    /// Waits until all its leaves are under a published checkpoint, at most until `deadline` passed; then, if need be, until they
+    /// are committed. The flag says whether they are included.
+    ///
+    /// # Errors
+    /// As [`Pending::sequenced`].
+    pub async fn included(self, deadline: Duration) -> Result<(Vec<Outcome<R>>, bool), Stop> {
+        let included = tokio::time::timeout(deadline, self.included).await;
+        let outcomes = self.sequenced.await.map_err(|_| Stop::Closed)?;
+        Ok((outcomes, matches!(included, Ok(Ok(())))))
+    }
+}
+
+impl From<ClockFault> for Stop {
+    fn from(fault: ClockFault) -> Stop {
+        Stop::Clock(fault)
+    }
+}

@@ -1,0 +1,157 @@
+//! What was published, read at one size: nothing beyond it leaves through here.
+
+use std::sync::Arc;
+
+use countersign_verifier::{
+    hash::Hash,
+    tile::{Bundle, Tile, parse_hashes, push_entry},
+};
+
+use crate::{
+    grow::Edge,
+    judge::Key,
+    log::Shared,
+    prove::Tiles,
+    publish::Published,
+    store::{Store, StoreError},
+};
+
+/// Reads one log. Cheap to clone.
+pub struct Reader<V> {
+    shared: Arc<Shared<V>>,
+}
+
+impl<V> Clone for Reader<V> {
+    fn clone(&self) -> Self {
+        Reader {
+            shared: self.shared.clone(),
+        }
+    }
+}
+
+impl<V> Reader<V> {
+    pub(crate) fn new(shared: Arc<Shared<V>>) -> Reader<V> {
+        Reader { shared }
+    }
+
+    /// The newest published checkpoint.
+    #[must_use]
+    pub fn published(&self) -> Arc<Published> {
+        self.shared.published.load_full()
+    }
+
+    /// The state above the log at the newest commit.
+    #[must_use]
+    pub fn version(&self) -> Arc<V> {
+        self.shared.version.load_full()
+    }
+
+    /// The committed size: leaves at or above the published size are sequenced and not yet shown.
+    #[must_use]
+    pub fn committed_size(&self) -> u64 {
+        self.shared.edge.load().size()
+    }
+
+    /// A tile of the published tree, `32 × width` bytes, or `None` beyond it. An unfinished tile is the start of the full one
+    /// and stays readable once that exists.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn tile(&self, tile: &Tile) -> Result<Option<Vec<u8>>, StoreError> {
+        let size = self.published().head.size;
+        if !within(size, tile.level, tile.index, tile.width) {
+            return Ok(None);
+        }
+        let hashes = self.hashes(tile.level, tile.index, usize::from(tile.width))?;
+        Ok(Some(hashes.iter().flat_map(|h| h.0).collect()))
+    }
+
+    /// An entry bundle of the published tree, or `None` beyond it.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn bundle(&self, bundle: &Bundle) -> Result<Option<Vec<u8>>, StoreError> {
+        if !within(self.published().head.size, 0, bundle.index, bundle.width) {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        for leaf in self.shared.store.entries(bundle.index * 256, usize::from(bundle.width))? {
+            push_entry(&mut bytes, &leaf).map_err(|_| StoreError::Damaged {
+                what: format!("a leaf in bundle {} is too long", bundle.index),
+            })?;
+        }
+        Ok(Some(bytes))
+    }
+
+    /// The leaf at `index`, or `None` at or beyond the published size.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn leaf(&self, index: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        if index >= self.published().head.size {
+            return Ok(None);
+        }
+        self.shared.store.entry(index)
+    }
+
+    /// The leaf last stored under a unique key, published or not: confirm it by reading the leaf.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn find(&self, key: &Key) -> Result<Option<u64>, StoreError> {
+        self.shared.store.find(key)
+    }
+
+    /// Up to `limit` published leaves under a key, rising, beyond index `after`.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn postings(&self, key: &Key, after: Option<u64>, limit: usize) -> Result<Vec<u64>, StoreError> {
+        let size = self.published().head.size;
+        let mut found = self.shared.store.postings(key, after, limit)?;
+        found.retain(|index| *index < size);
+        Ok(found)
+    }
+}
+
+impl<V> Tiles for Reader<V> {
+    fn hashes(&self, level: u8, index: u64, width: usize) -> Result<Vec<Hash>, StoreError> {
+        hashes_from(&*self.shared.store, &self.shared.edge.load(), level, index, width)
+    }
+}
+
+/// Whether `width` hashes of this tile exist in a tree of `size` leaves.
+fn within(size: u64, level: u8, index: u64, width: u16) -> bool {
+    let hashes = size.checked_shr(8 * u32::from(level)).unwrap_or(0);
+    let end = index.checked_mul(256).and_then(|first| first.checked_add(u64::from(width)));
+    end.is_some_and(|end| end <= hashes)
+}
+
+/// The first hashes of a tile, from the store where it is full and from the edge where it is growing.
+pub(crate) fn hashes_from(store: &dyn Store, edge: &Edge, level: u8, index: u64, width: usize) -> Result<Vec<Hash>, StoreError> {
+    let full = edge.size().checked_shr(8 * (u32::from(level) + 1)).unwrap_or(0);
+    let mut hashes = if index < full {
+        tile_hashes(store, level, index)?
+    } else if index == full {
+        edge.tail(level).to_vec()
+    } else {
+        Vec::new()
+    };
+    if hashes.len() < width {
+        return Err(StoreError::Damaged {
+            what: format!("tile {level}/{index} has {} hashes, {width} are needed", hashes.len()),
+        });
+    }
+    hashes.truncate(width);
+    Ok(hashes)
+}
+
+/// The 256 hashes of a full tile that must be there.
+pub(crate) fn tile_hashes(store: &dyn Store, level: u8, index: u64) -> Result<Vec<Hash>, StoreError> {
+    let bytes = store.tile(level, index)?.ok_or_else(|| StoreError::Damaged {
+        what: format!("tile {level}/{index} is missing"),
+    })?;
+    parse_hashes(&bytes, 256).map_err(|e| StoreError::Damaged {
+        what: format!("tile {level}/{index}: {e}"),
+    })
+}

@@ -1,0 +1,566 @@
+//! A log in RocksDB: one database an account, one synced write batch a commit.
+//!
+//! | column family | key | value |
+//! |---|---|---|
+//! | default | `format`, `head`, `snapshot`, `published`, `signed/<size>` | see `meta` below |
+//! | entries | index, u64 big-endian | the leaf |
+//! | tiles | level, then index, u64 big-endian | 8,192 bytes |
+//! | unique | name space, 16 bytes of a hash | index |
+//! | postings | name space, 16 bytes of a hash, index | nothing |
+//!
+//! Who may write here can change history up to the last published head, and no further: what is published is signed, and the
+//! mark beside the database ([`super::tidemark`]) and every witness remember it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError, RwLock},
+};
+
+use countersign_verifier::hash::Hash;
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, DBRecoveryMode, Direction, IteratorMode, LogLevel,
+    Options, ReadOptions, SliceTransform, WriteBatch, WriteBufferManager, WriteOptions,
+};
+
+use super::{Growth, Head, Kept, Snapshot, Stage, Store, StoreError, tidemark::Tidemark};
+use crate::judge::Key;
+
+/// The layout above. A newer one is refused; an older one is migrated at start (there is none yet).
+const FORMAT: u32 = 1;
+
+const ENTRIES: &str = "entries";
+const TILES: &str = "tiles";
+const UNIQUE: &str = "unique";
+const POSTINGS: &str = "postings";
+
+/// Of the default column family.
+mod meta {
+    pub const FORMAT: &[u8] = b"format";
+    /// Size u64, root, log time of the last leaf u64.
+    pub const HEAD: &[u8] = b"head";
+    /// Size u64, then the judge's bytes.
+    pub const SNAPSHOT: &[u8] = b"snapshot";
+    /// Size u64, root, then the note.
+    pub const PUBLISHED: &[u8] = b"published";
+    /// Followed by the size, u64 big-endian; the value as `PUBLISHED`.
+    pub const SIGNED: &[u8] = b"signed/";
+}
+
+/// What all databases of a process share, so that 200 open accounts cost little more than one.
+#[derive(Clone)]
+pub struct Shared {
+    cache: Cache,
+    buffers: WriteBufferManager,
+}
+
+impl Shared {
+    /// A block cache and a bound on all write buffers together, in bytes.
+    #[must_use]
+    pub fn new(cache_bytes: usize, buffer_bytes: usize) -> Shared {
+        let cache = Cache::new_lru_cache(cache_bytes);
+        let buffers = WriteBufferManager::new_write_buffer_manager(buffer_bytes, false);
+        Shared { cache, buffers }
+    }
+}
+
+/// A log in a RocksDB folder, with the mark of its published head beside it.
+pub struct RocksStore {
+    folder: PathBuf,
+    shared: Shared,
+    /// `None` between a reload that failed and one that succeeds.
+    db: RwLock<Option<DB>>,
+    tidemark: Mutex<Tidemark>,
+    /// Held from the compare to the end of the write: RocksDB allows one process, this allows one committer in it.
+    committer: Mutex<()>,
+    sync: WriteOptions,
+}
+
+impl RocksStore {
+    /// Makes a new, empty store. `tidemark` is a file outside `folder`.
+    ///
+    /// # Errors
+    /// `Damaged` if there is anything at either place: a new log is never begun over an old one.
+    pub fn create(folder: &Path, tidemark: &Path, shared: &Shared) -> Result<RocksStore, StoreError> {
+        let occupied = folder.read_dir().is_ok_and(|mut d| d.next().is_some());
+        if occupied || tidemark.exists() {
+            return Err(StoreError::Damaged {
+                what: format!("{}: there is a log here already; a new one is never begun over it", folder.display()),
+            });
+        }
+        std::fs::create_dir_all(folder).map_err(|e| StoreError::Unavailable(format!("{}: {e}", folder.display())))?;
+        let db = open(folder, shared, true)?;
+        let mut batch = WriteBatch::default();
+        batch.put(meta::FORMAT, FORMAT.to_be_bytes());
+        let store = RocksStore::with(folder, tidemark, shared, db)?;
+        store.write(batch)?;
+        Ok(store)
+    }
+
+    /// Opens a store that [`RocksStore::create`] made.
+    ///
+    /// # Errors
+    /// `InUse` if another process holds it, `TooNew`, `Damaged` if RocksDB refuses what it finds or there is no log, `Unavailable`.
+    pub fn open(folder: &Path, tidemark: &Path, shared: &Shared) -> Result<RocksStore, StoreError> {
+        let db = open_existing(folder, shared)?;
+        RocksStore::with(folder, tidemark, shared, db)
+    }
+
+    fn with(folder: &Path, tidemark: &Path, shared: &Shared, db: DB) -> Result<RocksStore, StoreError> {
+        let mut sync = WriteOptions::default();
+        sync.set_sync(true);
+        Ok(RocksStore {
+            folder: folder.to_owned(),
+            shared: shared.clone(),
+            db: RwLock::new(Some(db)),
+            tidemark: Mutex::new(Tidemark::open(tidemark)?),
+            committer: Mutex::new(()),
+            sync,
+        })
+    }
+
+    fn read<T>(&self, work: impl FnOnce(&DB) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let db = self.db.read().unwrap_or_else(PoisonError::into_inner);
+        match db.as_ref() {
+            Some(db) => work(db),
+            None => Err(StoreError::Unavailable("the database is closed after a failed write".into())),
+        }
+    }
+
+    fn write(&self, batch: WriteBatch) -> Result<(), StoreError> {
+        self.read(|db| db.write_opt(batch, &self.sync).map_err(|e| trouble(&e)))
+    }
+
+    /// Moves what is in memory into files, as before a clean close.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        self.read(|db| {
+            for name in [ENTRIES, TILES, UNIQUE, POSTINGS] {
+                db.flush_cf(family(db, name)).map_err(|e| trouble(&e))?;
+            }
+            db.flush().map_err(|e| trouble(&e))
+        })
+    }
+}
+
+/// OK because [`open`] opens every family by name; a database without one does not open.
+fn family<'a>(db: &'a DB, name: &str) -> &'a rocksdb::ColumnFamily {
+    db.cf_handle(name).expect("RocksStore: column family")
+}
+
+fn open_existing(folder: &Path, shared: &Shared) -> Result<DB, StoreError> {
+    let db = open(folder, shared, false)?;
+    let format = db.get(meta::FORMAT).map_err(|e| trouble(&e))?;
+    let format = format.as_deref().and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
+    match format {
+        Some(FORMAT) => Ok(db),
+        Some(found) if found > FORMAT => Err(StoreError::TooNew { found, known: FORMAT }),
+        found => Err(damaged(format!("{}: format {found:?} is none of ours", folder.display()))),
+    }
+}
+
+fn open(folder: &Path, shared: &Shared, create: bool) -> Result<DB, StoreError> {
+    let mut options = Options::default();
+    options.create_if_missing(create);
+    options.create_missing_column_families(create);
+    // A record cut short at the very end was never acknowledged; any other damage refuses to open.
+    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+    options.set_recycle_log_file_num(0);
+    options.set_track_and_verify_wals_in_manifest(true);
+    options.set_write_buffer_manager(&shared.buffers);
+    options.set_max_background_jobs(2);
+    options.set_max_open_files(256);
+    options.set_bytes_per_sync(1 << 20);
+    options.set_log_level(LogLevel::Warn);
+    options.set_keep_log_file_num(2);
+    options.set_stats_dump_period_sec(0);
+    let families = [
+        ("default", family_options(shared, Family::Plain)),
+        (ENTRIES, family_options(shared, Family::Text)),
+        (TILES, family_options(shared, Family::Plain)),
+        (UNIQUE, family_options(shared, Family::Points)),
+        (POSTINGS, family_options(shared, Family::Prefixed)),
+    ]
+    .map(|(name, options)| ColumnFamilyDescriptor::new(name, options));
+    DB::open_cf_descriptors(&options, folder, families).map_err(|e| open_trouble(folder, &e))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    /// Hashes and small things: nothing to compress.
+    Plain,
+    /// Leaves: JSON with base64 inside.
+    Text,
+    /// Read by whole keys, mostly ones that are not there: bloom filters answer those.
+    Points,
+    /// Read by prefix.
+    Prefixed,
+}
+
+fn family_options(shared: &Shared, family: Family) -> Options {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&shared.cache);
+    table.set_cache_index_and_filter_blocks(true);
+    table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    table.set_format_version(5);
+    let mut options = Options::default();
+    options.set_write_buffer_size(32 << 20);
+    options.set_compression_type(DBCompressionType::None);
+    options.set_level_compaction_dynamic_level_bytes(true);
+    match family {
+        Family::Plain => {}
+        Family::Text => {
+            table.set_block_size(16 << 10);
+            options.set_compression_type(DBCompressionType::Lz4);
+        }
+        Family::Points => {
+            table.set_bloom_filter(10.0, false);
+            options.set_memtable_whole_key_filtering(true);
+            options.set_memtable_prefix_bloom_ratio(0.1);
+        }
+        Family::Prefixed => {
+            table.set_bloom_filter(10.0, false);
+            table.set_whole_key_filtering(false);
+            options.set_prefix_extractor(SliceTransform::create_fixed_prefix(17));
+            options.set_memtable_prefix_bloom_ratio(0.1);
+        }
+    }
+    options.set_block_based_table_factory(&table);
+    options
+}
+
+impl Store for RocksStore {
+    fn head(&self) -> Result<(Head, u64), StoreError> {
+        self.read(committed)
+    }
+
+    fn commit(&self, previous: &Head, growth: &Growth) -> Result<(), StoreError> {
+        let _held = self.committer.lock().unwrap_or_else(PoisonError::into_inner);
+        self.read(|db| {
+            let (found, _) = committed(db)?;
+            if found != *previous {
+                return Err(StoreError::Conflict {
+                    expected: *previous,
+                    found,
+                });
+            }
+            db.write_opt(batch(db, previous.size, growth), &self.sync).map_err(|e| trouble(&e))
+        })
+    }
+
+    fn entry(&self, index: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(|db| {
+            let found = db.get_cf(family(db, ENTRIES), index.to_be_bytes()).map_err(|e| trouble(&e))?;
+            if found.is_none() && index < committed(db)?.0.size {
+                return Err(damaged(format!("entry {index} is missing")));
+            }
+            Ok(found)
+        })
+    }
+
+    fn entries(&self, first: u64, count: usize) -> Result<Vec<Vec<u8>>, StoreError> {
+        self.read(|db| {
+            let size = committed(db)?.0.size;
+            let count = size.saturating_sub(first).min(count as u64);
+            let start = first.to_be_bytes();
+            let mut found = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
+            let rows = db.iterator_cf(family(db, ENTRIES), IteratorMode::From(&start, Direction::Forward));
+            for (expected, row) in (first..first + count).zip(rows) {
+                let (key, leaf) = row.map_err(|e| trouble(&e))?;
+                if *key != expected.to_be_bytes() {
+                    return Err(damaged(format!("entry {expected} is missing")));
+                }
+                found.push(leaf.into_vec());
+            }
+            if found.len() as u64 != count {
+                return Err(damaged(format!("entry {} is missing", first + found.len() as u64)));
+            }
+            Ok(found)
+        })
+    }
+
+    fn tile(&self, level: u8, index: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(|db| {
+            let found = db.get_cf(family(db, TILES), tile_key(level, index)).map_err(|e| trouble(&e))?;
+            match found {
+                Some(bytes) if bytes.len() != 8_192 => Err(damaged(format!("tile {level}/{index} has {} bytes", bytes.len()))),
+                found => Ok(found),
+            }
+        })
+    }
+
+    fn find(&self, key: &Key) -> Result<Option<u64>, StoreError> {
+        self.read(|db| {
+            let found = db.get_pinned_cf(family(db, UNIQUE), key.bytes()).map_err(|e| trouble(&e))?;
+            found.map(|bytes| number(&bytes, "unique key")).transpose()
+        })
+    }
+
+    fn postings(&self, key: &Key, after: Option<u64>, limit: usize) -> Result<Vec<u64>, StoreError> {
+        let Some(first) = after.map_or(Some(0), |a| a.checked_add(1)) else {
+            return Ok(Vec::new());
+        };
+        self.read(|db| {
+            let mut start = key.bytes().to_vec();
+            start.extend(first.to_be_bytes());
+            let mut options = ReadOptions::default();
+            options.set_prefix_same_as_start(true);
+            let mode = IteratorMode::From(&start, Direction::Forward);
+            let mut found = Vec::new();
+            for row in db.iterator_cf_opt(family(db, POSTINGS), options, mode).take(limit) {
+                let (bytes, _) = row.map_err(|e| trouble(&e))?;
+                if bytes.get(..17) != Some(&key.bytes()[..]) {
+                    break;
+                }
+                found.push(number(&bytes[17..], "posting")?);
+            }
+            Ok(found)
+        })
+    }
+
+    fn keep(&self, stage: Stage, kept: &Kept) -> Result<(), StoreError> {
+        let mut value = kept.head.size.to_be_bytes().to_vec();
+        value.extend(kept.head.root.0);
+        value.extend(kept.note.as_bytes());
+        let mut batch = WriteBatch::default();
+        match stage {
+            Stage::Signed => batch.put(signed_key(kept.head.size), value),
+            Stage::Published => {
+                batch.put(meta::PUBLISHED, value);
+                batch.delete_range(signed_key(0), signed_key(kept.head.size.saturating_add(1)));
+            }
+        }
+        self.write(batch)?;
+        if stage == Stage::Published {
+            self.tidemark.lock().unwrap_or_else(PoisonError::into_inner).raise(&kept.head)?;
+        }
+        Ok(())
+    }
+
+    fn published(&self) -> Result<Option<Kept>, StoreError> {
+        self.read(|db| db.get(meta::PUBLISHED).map_err(|e| trouble(&e))?.map(|bytes| kept(&bytes)).transpose())
+    }
+
+    fn signed(&self) -> Result<Vec<Kept>, StoreError> {
+        self.read(|db| {
+            let mut all = Vec::new();
+            for row in db.iterator(IteratorMode::From(meta::SIGNED, Direction::Forward)) {
+                let (key, value) = row.map_err(|e| trouble(&e))?;
+                if !key.starts_with(meta::SIGNED) {
+                    break;
+                }
+                all.push(kept(&value)?);
+            }
+            Ok(all)
+        })
+    }
+
+    fn tidemark(&self) -> Result<Option<Head>, StoreError> {
+        Ok(self.tidemark.lock().unwrap_or_else(PoisonError::into_inner).last())
+    }
+
+    fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
+        self.read(|db| {
+            let found = db.get(meta::SNAPSHOT).map_err(|e| trouble(&e))?;
+            found
+                .map(|bytes| {
+                    let (size, rest) = bytes.split_first_chunk::<8>().ok_or_else(|| damaged("the snapshot is cut short"))?;
+                    Ok(Snapshot {
+                        size: u64::from_be_bytes(*size),
+                        bytes: rest.to_vec(),
+                    })
+                })
+                .transpose()
+        })
+    }
+
+    fn reload(&self) -> Result<(), StoreError> {
+        let mut db = self.db.write().unwrap_or_else(PoisonError::into_inner);
+        // Closed first: RocksDB lets nobody, this process included, open a folder twice.
+        *db = None;
+        *db = Some(open_existing(&self.folder, &self.shared)?);
+        Ok(())
+    }
+}
+
+fn batch(db: &DB, first: u64, growth: &Growth) -> WriteBatch {
+    let mut batch = WriteBatch::default();
+    let entries = family(db, ENTRIES);
+    for (index, leaf) in (first..).zip(&growth.entries) {
+        batch.put_cf(entries, index.to_be_bytes(), leaf);
+    }
+    for (tile, bytes) in &growth.tiles {
+        batch.put_cf(family(db, TILES), tile_key(tile.level, tile.index), bytes);
+    }
+    let unique = family(db, UNIQUE);
+    for (key, index) in &growth.unique {
+        batch.put_cf(unique, key.bytes(), index.to_be_bytes());
+    }
+    let postings = family(db, POSTINGS);
+    for (key, index) in &growth.postings {
+        let mut posting = [0; 25];
+        posting[..17].copy_from_slice(&key.bytes());
+        posting[17..].copy_from_slice(&index.to_be_bytes());
+        batch.put_cf(postings, posting, []);
+    }
+    let mut head = growth.head.size.to_be_bytes().to_vec();
+    head.extend(growth.head.root.0);
+    head.extend(growth.at.to_be_bytes());
+    batch.put(meta::HEAD, head);
+    if let Some(snapshot) = &growth.snapshot {
+        let mut value = growth.head.size.to_be_bytes().to_vec();
+        value.extend(snapshot);
+        batch.put(meta::SNAPSHOT, value);
+    }
+    batch
+}
+
+fn committed(db: &DB) -> Result<(Head, u64), StoreError> {
+    let Some(bytes) = db.get_pinned(meta::HEAD).map_err(|e| trouble(&e))? else {
+        return Ok((Head::EMPTY, 0));
+    };
+    if bytes.len() != 48 {
+        return Err(damaged(format!("the head has {} bytes", bytes.len())));
+    }
+    Ok((head(&bytes[..40])?, number(&bytes[40..], "head")?))
+}
+
+fn kept(bytes: &[u8]) -> Result<Kept, StoreError> {
+    let (front, note) = bytes.split_at_checked(40).ok_or_else(|| damaged("a checkpoint is cut short"))?;
+    let note = String::from_utf8(note.to_vec()).map_err(|_| damaged("a checkpoint is not UTF-8"))?;
+    Ok(Kept { head: head(front)?, note })
+}
+
+fn head(bytes: &[u8]) -> Result<Head, StoreError> {
+    let root = bytes[8..].try_into().map_err(|_| damaged("a root has not 32 bytes"))?;
+    Ok(Head {
+        size: number(&bytes[..8], "head")?,
+        root: Hash(root),
+    })
+}
+
+fn number(bytes: &[u8], what: &str) -> Result<u64, StoreError> {
+    let bytes = bytes.try_into().map_err(|_| damaged(format!("a {what} has {} bytes for a number", bytes.len())))?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
+fn tile_key(level: u8, index: u64) -> [u8; 9] {
+    let mut key = [level; 9];
+    key[1..].copy_from_slice(&index.to_be_bytes());
+    key
+}
+
+fn signed_key(size: u64) -> Vec<u8> {
+    [meta::SIGNED, &size.to_be_bytes()].concat()
+}
+
+fn damaged(what: impl Into<String>) -> StoreError {
+    StoreError::Damaged { what: what.into() }
+}
+
+/// RocksDB tells kinds of trouble apart; what it calls corruption does not pass with time.
+fn trouble(error: &rocksdb::Error) -> StoreError {
+    match error.kind() {
+        rocksdb::ErrorKind::Corruption => damaged(error.to_string()),
+        _ => StoreError::Unavailable(error.to_string()),
+    }
+}
+
+fn open_trouble(folder: &Path, error: &rocksdb::Error) -> StoreError {
+    // RocksDB reports a lock held elsewhere as an I/O error; only its text says which file.
+    let text = error.to_string();
+    match error.kind() {
+        rocksdb::ErrorKind::IOError if text.contains("/LOCK") => StoreError::InUse(format!("{}: {text}", folder.display())),
+        rocksdb::ErrorKind::Corruption | rocksdb::ErrorKind::InvalidArgument => damaged(format!("{}: {text}", folder.display())),
+        rocksdb::ErrorKind::IOError if text.contains("No such file") => damaged(format!("{}: {text}", folder.display())),
+        _ => StoreError::Unavailable(format!("{}: {text}", folder.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::suite;
+
+    struct Fresh {
+        store: RocksStore,
+        _dir: tempfile::TempDir,
+    }
+
+    fn fresh() -> Fresh {
+        let dir = tempfile::tempdir().unwrap();
+        let store = RocksStore::create(&dir.path().join("db"), &dir.path().join("published"), &shared()).unwrap();
+        Fresh { store, _dir: dir }
+    }
+
+    fn shared() -> Shared {
+        Shared::new(8 << 20, 8 << 20)
+    }
+
+    #[test]
+    fn it_passes_the_suite() {
+        let kept = Mutex::new(Vec::new());
+        suite::run(&|| {
+            let Fresh { store, _dir } = fresh();
+            kept.lock().unwrap().push(_dir);
+            Box::new(store)
+        });
+    }
+
+    #[test]
+    fn a_second_opener_is_refused() {
+        let Fresh { store, _dir } = fresh();
+        let again = RocksStore::open(&store.folder, &_dir.path().join("published"), &shared());
+        assert!(matches!(again.err(), Some(StoreError::InUse(_))));
+    }
+
+    #[test]
+    fn b113_a_new_log_is_never_begun_over_an_old_one() {
+        let Fresh { store, _dir } = fresh();
+        let folder = store.folder.clone();
+        drop(store);
+        let again = RocksStore::create(&folder, &_dir.path().join("other"), &shared());
+        assert!(matches!(again.err(), Some(StoreError::Damaged { .. })));
+        let beside = RocksStore::create(&_dir.path().join("db2"), &_dir.path().join("published"), &shared());
+        assert!(matches!(beside.err(), Some(StoreError::Damaged { .. })), "the mark of an old log counts too");
+    }
+
+    #[test]
+    fn b115_a_missing_file_refuses_to_open_and_is_named() {
+        let Fresh { store, _dir } = fresh();
+        store.commit(&Head::EMPTY, &suite::growth(&Head::EMPTY, &[b"a"])).unwrap();
+        store.flush().unwrap();
+        let folder = store.folder.clone();
+        drop(store);
+        let table = folder.read_dir().unwrap().find_map(|f| {
+            let path = f.unwrap().path();
+            (path.extension()? == "sst").then_some(path)
+        });
+        let table = table.expect("a flushed table");
+        std::fs::remove_file(&table).unwrap();
+        let error = RocksStore::open(&folder, &_dir.path().join("published"), &shared()).err().unwrap();
+        let StoreError::Damaged { what } = error else {
+            panic!("a missing table must be damage: {error:?}");
+        };
+        assert!(what.contains(table.file_name().unwrap().to_str().unwrap()), "{what}");
+    }
+
+    #[test]
+    fn nothing_there_is_no_empty_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let opened = RocksStore::open(&dir.path().join("db"), &dir.path().join("published"), &shared());
+        assert!(matches!(opened.err(), Some(StoreError::Damaged { .. })));
+        assert!(!dir.path().join("db").exists() || dir.path().join("db").read_dir().unwrap().next().is_none());
+    }
+
+    #[test]
+    fn a_newer_format_is_refused() {
+        let Fresh { store, _dir } = fresh();
+        let folder = store.folder.clone();
+        store.read(|db| Ok(db.put(meta::FORMAT, 2u32.to_be_bytes()).unwrap())).unwrap();
+        drop(store);
+        let error = RocksStore::open(&folder, &_dir.path().join("published"), &shared()).err();
+        assert_eq!(error, Some(StoreError::TooNew { found: 2, known: 1 }));
+    }
+}

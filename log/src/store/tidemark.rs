@@ -1,0 +1,142 @@
+//! The largest published head in a small file beside the database.
+//!
+//! A database can lose its end and still open: a write-ahead log cut to nothing looks like one that was never written, and a
+//! folder put back from an older copy is whole. Both would let the log sign a second history. The mark lies outside the
+//! database's folder and says how far the published history reached; a store that ends before it is not written to.
+//!
+//! Two slots of 512 bytes, written in turn and each with a checksum, so that a write cut short leaves the other one.
+
+use std::{
+    fs::{File, OpenOptions},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use countersign_verifier::hash::{Hash, sha256};
+
+use super::{Head, StoreError};
+
+/// One sector of any disk made in the last decades: written whole or not at all.
+const SLOT: usize = 512;
+const MAGIC: &[u8; 8] = b"cs.tide1";
+/// Magic, size, root, checksum of these.
+const USED: usize = 8 + 8 + 32 + 32;
+
+pub(super) struct Tidemark {
+    path: PathBuf,
+    file: File,
+    next_slot: u64,
+    last: Option<Head>,
+}
+
+impl Tidemark {
+    /// Opens the mark, or begins one.
+    pub(super) fn open(path: &Path) -> Result<Tidemark, StoreError> {
+        let failed = |e: std::io::Error| StoreError::Unavailable(format!("{}: {e}", path.display()));
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.len() == 0 {
+            file.write_all_at(&[0; 2 * SLOT], 0).map_err(failed)?;
+            file.sync_all().map_err(failed)?;
+            if let Some(parent) = path.parent() {
+                File::open(parent).and_then(|d| d.sync_all()).map_err(failed)?;
+            }
+        }
+        let mut bytes = [0; 2 * SLOT];
+        file.read_exact_at(&mut bytes, 0).map_err(|e| StoreError::Damaged {
+            what: format!("{}: {e}", path.display()),
+        })?;
+        let slots = [decode(&bytes[..SLOT]), decode(&bytes[SLOT..])];
+        if slots == [None, None] && bytes != [0; 2 * SLOT] {
+            return Err(StoreError::Damaged {
+                what: format!("{}: neither half can be read", path.display()),
+            });
+        }
+        let size = |slot: &Option<Head>| slot.map_or(0, |h| h.size + 1);
+        let (next_slot, last) = if size(&slots[0]) > size(&slots[1]) { (1, slots[0]) } else { (0, slots[1]) };
+        Ok(Tidemark {
+            path: path.to_owned(),
+            file,
+            next_slot,
+            last,
+        })
+    }
+
+    pub(super) fn last(&self) -> Option<Head> {
+        self.last
+    }
+
+    /// Raises the mark, durable on return; a head that is not larger changes nothing.
+    pub(super) fn raise(&mut self, head: &Head) -> Result<(), StoreError> {
+        if self.last.is_some_and(|last| head.size <= last.size) {
+            return Ok(());
+        }
+        let failed = |e: std::io::Error| StoreError::Unavailable(format!("{}: {e}", self.path.display()));
+        self.file.write_all_at(&encode(head), self.next_slot * SLOT as u64).map_err(failed)?;
+        self.file.sync_data().map_err(failed)?;
+        self.next_slot = 1 - self.next_slot;
+        self.last = Some(*head);
+        Ok(())
+    }
+}
+
+fn encode(head: &Head) -> [u8; USED] {
+    let mut slot = [0; USED];
+    slot[..8].copy_from_slice(MAGIC);
+    slot[8..16].copy_from_slice(&head.size.to_be_bytes());
+    slot[16..48].copy_from_slice(&head.root.0);
+    let sum = sha256(&slot[..48]);
+    slot[48..].copy_from_slice(&sum.0);
+    slot
+}
+
+fn decode(slot: &[u8]) -> Option<Head> {
+    if slot[..8] != *MAGIC || sha256(&slot[..48]).0 != slot[48..USED] {
+        return None;
+    }
+    // OK because the ranges are 8 and 32 bytes long.
+    Some(Head {
+        size: u64::from_be_bytes(slot[8..16].try_into().ok()?),
+        root: Hash(slot[16..48].try_into().ok()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(size: u64) -> Head {
+        Head {
+            size,
+            root: sha256(&size.to_be_bytes()),
+        }
+    }
+
+    #[test]
+    fn it_rises_survives_and_never_sinks() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("published");
+        for size in [0, 3, 4, 9] {
+            let mut mark = Tidemark::open(&path).unwrap();
+            mark.raise(&head(size)).unwrap();
+            assert_eq!(Tidemark::open(&path).unwrap().last(), Some(head(size)));
+        }
+        Tidemark::open(&path).unwrap().raise(&head(5)).unwrap();
+        assert_eq!(Tidemark::open(&path).unwrap().last(), Some(head(9)));
+    }
+
+    #[test]
+    fn a_torn_write_leaves_the_one_before_and_a_ruined_file_is_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("published");
+        let mut mark = Tidemark::open(&path).unwrap();
+        mark.raise(&head(1)).unwrap();
+        mark.raise(&head(2)).unwrap();
+        let torn = 1 - mark.next_slot;
+        mark.file.write_all_at(&[0xff; 20], torn * SLOT as u64 + 30).unwrap();
+        assert_eq!(Tidemark::open(&path).unwrap().last(), Some(head(1)));
+        mark.file.write_all_at(&[0xff; 20], mark.next_slot * SLOT as u64).unwrap();
+        assert!(matches!(Tidemark::open(&path), Err(StoreError::Damaged { .. })));
+        std::fs::write(&path, b"short").unwrap();
+        assert!(matches!(Tidemark::open(&path), Err(StoreError::Damaged { .. })));
+    }
+}
