@@ -74,3 +74,16 @@ pub const PREV_MAX: usize = 8;
 /// Most leaves of one multi-proof. The fold compares each known node with each sibling, so 1,000 leaves
 /// cost up to 10^6 comparisons a level (about 5 ms in all) and 10,000 a quarter of a second.
 pub const MULTI_LEAVES_MAX: usize = 1_000;
+
+/// How far ahead of the reader's clock a cosignature may be dated, in seconds: clocks differ.
+pub const FUTURE_S_MAX: u64 = 30;
+
+/// How much later than its earliest quorum cosignature a leaf may claim to be, in seconds: log time may
+/// run ten minutes ahead of the wall clock, and a witness's clock a minute behind it.
+pub const AT_AHEAD_S_MAX: u64 = 660;
+
+/// Checkpoints that a verifier remembers as judged; each is up to 128 KiB.
+pub const CACHED_HEADS_MAX: usize = 64;
+
+/// Chains of enrolments that it remembers for each of them; a usual one is 3 KiB.
+pub const CACHED_CHAINS_MAX: usize = 1024;

@@ -36,6 +36,22 @@ impl<'a> Scanner<'a> {
         Self::over(bytes, true)
     }
 
+    /// A scanner over a member of the document `text`, whose value begins at `start`.
+    pub(crate) fn within(text: &'a str, start: usize, name: &'static str) -> Self {
+        let path = [Step::Member(Cow::Borrowed(name))].into();
+        Self {
+            text,
+            at: start,
+            compact: false,
+            path,
+        }
+    }
+
+    /// The whole document.
+    pub(crate) fn document(&self) -> &'a str {
+        self.text
+    }
+
     fn over(bytes: &'a [u8], compact: bool) -> Read<Self> {
         match core::str::from_utf8(bytes) {
             Ok(text) => Ok(Self {

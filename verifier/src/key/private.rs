@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use ed25519_dalek as ed25519;
+use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
 use ed25519_dalek::pkcs8::{
-    DecodePrivateKey as _, EncodePrivateKey as _, spki::der::pem::LineEnding,
+    DecodePrivateKey as _, EncodePrivateKey as _, PrivateKeyInfoRef, SecretDocument,
 };
 use p256::ecdsa::signature::Signer as _;
 use zeroize::Zeroizing;
@@ -75,20 +76,17 @@ impl PrivateKey {
         if let Ok(key) = p256::SecretKey::from_pkcs8_pem(pem) {
             return Ok(Self::EcdsaP256(key.into()));
         }
-        p384::SecretKey::from_pkcs8_pem(pem)
-            .map(|key| Self::EcdsaP384(key.into()))
-            .map_err(|_| {
-                // The blocks hold the secret, so they are wiped as well.
-                match pem_blocks(pem).map(|blocks| {
-                    blocks
-                        .into_iter()
-                        .map(|(_, der)| Zeroizing::new(der))
-                        .count()
-                }) {
-                    Ok(_) => KeyError::Algorithm,
-                    Err(error) => error,
-                }
-            })
+        if let Ok(key) = p384::SecretKey::from_pkcs8_pem(pem) {
+            return Ok(Self::EcdsaP384(key.into()));
+        }
+        let document = SecretDocument::from_pem(pem);
+        let known =
+            document.is_ok_and(|(_, der)| PrivateKeyInfoRef::try_from(der.as_bytes()).is_ok());
+        Err(if known {
+            KeyError::Algorithm
+        } else {
+            KeyError::Malformed("PKCS#8 in PEM")
+        })
     }
 
     /// The key in PKCS#8 PEM, wiped when dropped.

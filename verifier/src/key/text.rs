@@ -3,9 +3,11 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use zeroize::Zeroizing;
+
 use super::{KeyError, PublicKey};
 use crate::base64;
-use crate::hash::sha256;
+use crate::vkey::{Algorithm, VerifierKey, VkeyError};
 
 const SSH_ED25519: &[u8] = b"ssh-ed25519";
 
@@ -58,28 +60,17 @@ fn line(line: &str) -> Result<PublicKey, KeyError> {
     }
 }
 
-/// A vkey of type 0x01. A cosigner's key (0x04) is not taken: one key must not serve two statements.
+/// A vkey of a log's kind (0x01, 0x02). A cosigner's (0x04) is not taken: one key must not serve two
+/// statements.
 pub(super) fn vkey(text: &str) -> Result<PublicKey, KeyError> {
-    const FORM: KeyError =
-        KeyError::Malformed("a public key in PEM, DER, an OpenSSH line or a vkey");
-    let mut parts = text.splitn(3, '+');
-    let (Some(name), Some(id), Some(key)) = (parts.next(), parts.next(), parts.next()) else {
-        return Err(FORM);
-    };
-    let key = base64::decode(key).map_err(|_| FORM)?;
-    let hash = sha256(&[name.as_bytes(), b"\n", &key].concat());
-    let named = !name.is_empty() && !name.contains(char::is_whitespace);
-    if !named || id != crate::hash::hex(&hash.0[..4]) {
-        return Err(KeyError::Malformed("a vkey whose key id fits its key"));
-    }
-    match key.split_first() {
-        Some((1, key)) => {
-            let key = key
-                .try_into()
-                .map_err(|_| KeyError::Malformed("a key of 32 bytes"))?;
-            PublicKey::from_ed25519(key)
-        }
-        _ => Err(KeyError::Algorithm),
+    let vkey = VerifierKey::parse(text).map_err(|error| match error {
+        VkeyError::Mismatch { .. } => KeyError::Malformed("a vkey whose key id fits its key"),
+        _ => KeyError::Malformed("a public key in PEM, DER, an OpenSSH line or a vkey"),
+    })?;
+    match vkey.algorithm {
+        Algorithm::Ed25519(key) => PublicKey::from_ed25519(key.as_bytes()),
+        Algorithm::EcdsaP256(key) => Ok(PublicKey::EcdsaP256(key)),
+        Algorithm::CosignatureV1(_) | Algorithm::Other { .. } => Err(KeyError::Algorithm),
     }
 }
 
@@ -95,7 +86,9 @@ pub(super) fn pem_blocks(text: &str) -> Result<Vec<(String, Vec<u8>)>, KeyError>
             .strip_prefix(label)
             .and_then(|after| after.strip_prefix("-----"))
             .ok_or(FORM)?;
+        // It may be a private key's, so it is wiped.
         let symbols: String = body.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+        let symbols = Zeroizing::new(symbols);
         blocks.push((label.into(), base64::decode(&symbols).map_err(|_| FORM)?));
     }
     Ok(blocks)

@@ -81,7 +81,7 @@ impl<'a> Scanner<'a> {
         Ok(self.since(start))
     }
 
-    fn stored_base64(&mut self, limit: usize) -> Read<Vec<u8>> {
+    pub(crate) fn strict_base64(&mut self, limit: usize) -> Read<Vec<u8>> {
         let start = self.offset();
         let text = self.string()?;
         match base64::decode(&text) {
@@ -128,7 +128,7 @@ impl<'a> Scanner<'a> {
             return self.fail_at(start, Fault::TooLarge { limit, bytes });
         }
         self.literal(",\"payload\":")?;
-        let payload = self.stored_base64(limits::PAYLOAD_BYTES_MAX)?;
+        let payload = self.strict_base64(limits::PAYLOAD_BYTES_MAX)?;
         self.literal(",\"signatures\":")?;
         let start = self.offset();
         let (mut signatures, mut signers) = (Vec::new(), Vec::new());
@@ -146,7 +146,7 @@ impl<'a> Scanner<'a> {
             }
             let keyid = scanner.since(start).trim_matches('"').into();
             scanner.literal(",\"sig\":")?;
-            let sig = scanner.stored_base64(limits::SIGNATURE_BYTES_MAX)?;
+            let sig = scanner.strict_base64(limits::SIGNATURE_BYTES_MAX)?;
             scanner.literal("}")?;
             signatures.push(Signature { keyid, sig });
             signers.push(signer);

@@ -1,0 +1,285 @@
+//! Judging what one leaf says, apart from where it stands.
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
+use super::head::{Head, Shown};
+use super::signers::{self, Known};
+use super::{Found, Options, Status, Subject, found};
+use crate::dsse::Envelope;
+use crate::hash::{Hash, sha256};
+use crate::json::{Fault, JsonError};
+use crate::leaf::{By, Decision, Leaf, LeafError};
+use crate::operation::{self, Operation};
+use crate::statement::{self, Statement};
+
+/// What one leaf came to.
+pub(super) struct Judged {
+    pub(super) subject: Subject,
+    pub(super) by: Option<By>,
+    pub(super) leaf: Found,
+    pub(super) envelope: Found,
+    pub(super) signers: Found,
+    pub(super) payload: Found,
+    pub(super) witnesses: Found,
+}
+
+/// A leaf and where it stands.
+pub(super) struct Placed<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) hash: Hash,
+    pub(super) index: u64,
+    /// Whether the bytes may be those of another application, which only a log knows.
+    pub(super) foreign: bool,
+}
+
+pub(super) fn judge(placed: &Placed<'_>, head: &Head, shown: &Shown, options: &Options) -> Judged {
+    let subject = Subject {
+        index: placed.index,
+        leaf_hash: placed.hash,
+        kind: "other",
+        at: None,
+        payload_type: None,
+        payload_bytes: None,
+        payload_sha256: None,
+    };
+    let size = placed.bytes.len();
+    if placed.foreign && !placed.bytes.starts_with(b"{\"v\":") {
+        return unread(
+            subject,
+            head,
+            options,
+            found(
+                Status::Pass,
+                format!("{size} bytes of another application, taken as they are"),
+            ),
+        );
+    }
+    match Leaf::parse(placed.bytes) {
+        Ok(leaf) => read(&leaf, subject, size, head, shown, options),
+        Err(error @ LeafError::Newer) => unread(
+            subject,
+            head,
+            options,
+            found(Status::Unknown, format!("unsupported version: {error}")),
+        ),
+        Err(error) => unread(
+            subject,
+            head,
+            options,
+            found(Status::Fail, format!("malformed leaf: {error}")),
+        ),
+    }
+}
+
+/// A leaf whose content cannot be judged, or need not be.
+fn unread(subject: Subject, head: &Head, options: &Options, leaf: Found) -> Judged {
+    let skipped = || found(Status::Skipped, "the leaf has no envelope that is read");
+    let asked = options.payload.is_some() || options.artifact.is_some();
+    let payload = match leaf.0 {
+        Status::Pass if asked => found(Status::Fail, "the leaf has no signed payload"),
+        _ => skipped(),
+    };
+    let witnesses = head.witnesses(None);
+    Judged {
+        subject,
+        by: None,
+        leaf,
+        envelope: skipped(),
+        signers: skipped(),
+        payload,
+        witnesses,
+    }
+}
+
+fn read(
+    leaf: &Leaf<'_>,
+    mut subject: Subject,
+    size: usize,
+    head: &Head,
+    shown: &Shown,
+    options: &Options,
+) -> Judged {
+    subject.kind = leaf.kind();
+    subject.at = Some(leaf.at());
+    let witnesses = head.witnesses(subject.at);
+    let hash = subject.leaf_hash.to_hex();
+    let described =
+        |what: &str| [what, ", ", &size.to_string(), " bytes, leaf hash ", &hash].concat();
+    let (Some(by), Some(envelope)) = (leaf.by(), leaf.envelope()) else {
+        let event = if let Leaf::System(leaf) = leaf {
+            leaf.event_type
+        } else {
+            ""
+        };
+        let leaf = found(Status::Pass, described(&format!("system leaf, {event}")));
+        let skipped = || {
+            found(
+                Status::Skipped,
+                "the service's own statement, which nobody else signed",
+            )
+        };
+        let asked = options.payload.is_some() || options.artifact.is_some();
+        let payload = if asked {
+            found(Status::Fail, "a system leaf has no signed payload")
+        } else {
+            skipped()
+        };
+        return Judged {
+            subject,
+            by: None,
+            leaf,
+            envelope: skipped(),
+            signers: skipped(),
+            payload,
+            witnesses,
+        };
+    };
+    let what = match leaf {
+        Leaf::Operation(leaf) => {
+            let decision = match leaf.decision {
+                Decision::Applied { .. } => "applied",
+                Decision::Refused { code, .. } => code,
+            };
+            described(&format!("operation, {decision}"))
+                + "; that the decision follows the rules is the operator's word until audit"
+        }
+        _ => described("receipt"),
+    };
+    let pins = options.keys.as_deref();
+    let (mut judged, signers) = signers::judge(
+        envelope,
+        &Known {
+            index: subject.index,
+            by,
+            shown,
+            pins,
+        },
+    );
+    let is_operation = envelope.payload_type == operation::PAYLOAD_TYPE;
+    if is_operation != matches!(leaf, Leaf::Operation(_)) || envelope.payload_type.is_empty() {
+        let kind = leaf.kind();
+        judged = found(
+            Status::Fail,
+            format!(
+                "payload type {:?} in a leaf of kind {kind}",
+                envelope.payload_type
+            ),
+        );
+    }
+    let payload = payload(envelope, is_operation, head, options);
+    subject.payload_type = Some(envelope.payload_type.clone());
+    subject.payload_bytes = Some(envelope.payload.len());
+    subject.payload_sha256 = Some(sha256(&envelope.payload));
+    Judged {
+        subject,
+        by: Some(by.clone()),
+        leaf: found(Status::Pass, what),
+        envelope: judged,
+        signers,
+        payload,
+        witnesses,
+    }
+}
+
+/// The payload's check: what the reader compares it with, and for an operation what it says itself.
+fn payload(envelope: &Envelope, is_operation: bool, head: &Head, options: &Options) -> Found {
+    let mut all: Vec<Found> = Vec::new();
+    if is_operation {
+        all.push(operation(envelope, head));
+    }
+    if let Some(due) = &options.payload {
+        all.push(equal(&envelope.payload, due));
+    }
+    if let Some(artifact) = &options.artifact {
+        all.push(speaks_of(envelope, artifact));
+    }
+    if all.is_empty() {
+        return found(
+            Status::Skipped,
+            "opaque bytes; compare them with --payload or --artifact",
+        );
+    }
+    signers::worst(all)
+}
+
+fn operation(envelope: &Envelope, head: &Head) -> Found {
+    match Operation::parse(&envelope.payload) {
+        Ok(operation) => match &head.checkpoint {
+            Some(checkpoint) if checkpoint.origin != operation.log => {
+                let (log, origin) = (operation.log, &checkpoint.origin);
+                found(
+                    Status::Fail,
+                    format!("signed for log {log:?}, found in {origin:?}"),
+                )
+            }
+            _ => {
+                let (tool, log, issued) = (operation.tool, operation.log, operation.issued_at);
+                found(
+                    Status::Pass,
+                    format!(
+                        "operation {tool} for log {log:?}, signed at {issued} by the signer's clock"
+                    ),
+                )
+            }
+        },
+        Err(
+            error @ JsonError {
+                what: Fault::Unknown,
+                ..
+            },
+        ) => found(
+            Status::Unknown,
+            format!("an operation of a newer form: {error}"),
+        ),
+        Err(error) => found(Status::Fail, format!("not an operation: {error}")),
+    }
+}
+
+fn equal(signed: &[u8], due: &[u8]) -> Found {
+    if signed == due {
+        return found(
+            Status::Pass,
+            format!("the signed payload equals the file of {} bytes", due.len()),
+        );
+    }
+    let first = signed
+        .iter()
+        .zip(due)
+        .position(|(a, b)| a != b)
+        .unwrap_or(signed.len().min(due.len()));
+    let (signed, due) = (signed.len(), due.len());
+    let detail = format!(
+        "the signed payload of {signed} bytes differs from the file of {due} bytes, from byte {first} on"
+    );
+    found(Status::Fail, detail)
+}
+
+fn speaks_of(envelope: &Envelope, artifact: &Hash) -> Found {
+    if !statement::is_payload_type(&envelope.payload_type) {
+        let detail = format!(
+            "a payload of type {:?} is no in-toto statement",
+            envelope.payload_type
+        );
+        return found(Status::Fail, detail);
+    }
+    let hex: String = artifact.to_hex();
+    match Statement::parse(&envelope.payload) {
+        Ok(statement) if statement.speaks_of(artifact) => {
+            let kind = statement.predicate_type;
+            found(
+                Status::Pass,
+                format!("the statement ({kind}) has subject sha256 {hex}"),
+            )
+        }
+        Ok(statement) => {
+            let count = statement.subjects.len();
+            found(
+                Status::Fail,
+                format!("none of the statement's {count} subjects has sha256 {hex}"),
+            )
+        }
+        Err(error) => found(Status::Fail, format!("not an in-toto statement: {error}")),
+    }
+}
