@@ -1,0 +1,19 @@
+# Thin on purpose: each target is a command that can be typed as well. ARGS goes to the program: make up ARGS='--listen 127.0.0.1:9000'
+CARGO ?= cargo
+.DEFAULT_GOAL := help
+.PHONY: help up build test rocksdb
+
+help: ## what there is
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+up: rocksdb ## release build, then a development log with three witnesses
+	$(CARGO) run --release --locked -- up $(ARGS)
+
+build: rocksdb ## release build
+	$(CARGO) build --release --locked --workspace
+
+test: rocksdb ## all tests
+	$(CARGO) test --locked --workspace $(ARGS)
+
+rocksdb: ## the static RocksDB, once a machine; here because cargo would hide its progress
+	@sh log/rocksdb/build.sh >/dev/null
