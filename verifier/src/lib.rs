@@ -20,10 +20,14 @@
 #![warn(missing_docs)]
 
 extern crate alloc;
+#[cfg(feature = "cli")]
+extern crate std;
 
 pub mod add_checkpoint;
 pub mod base64;
 pub mod checkpoint;
+#[cfg(feature = "cli")]
+pub mod command;
 pub mod cosign;
 mod decimal;
 pub mod dsse;

@@ -87,3 +87,7 @@ pub const CACHED_HEADS_MAX: usize = 64;
 
 /// Chains of enrolments that it remembers for each of them; a usual one is 3 KiB.
 pub const CACHED_CHAINS_MAX: usize = 1024;
+
+/// Largest file that the command line reads whole, in bytes: a set of 1,000 leaves of 65,535 bytes is 88
+/// million in base64, and as much again is left for what shows their signers.
+pub const FILE_BYTES_MAX: u64 = 192 << 20;
