@@ -4,4 +4,12 @@
 //! types and nothing else. Only [`submit`] appends; only [`config`] reads the environment; only the log's clock reads the
 //! time; only [`app`] puts real parts together.
 
+pub mod account;
+pub mod config;
 pub mod data_dir;
+pub mod error;
+pub mod ledger;
+pub mod query;
+pub mod state;
+pub mod submit;
+pub mod tools;

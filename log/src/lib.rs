@@ -33,7 +33,7 @@ mod log;
 
 pub use clock::{Clocks, LogClock, SystemClocks};
 pub use judge::{Context, Entry, Judge, Key, Ruling};
-pub use log::{Log, Options, Pending, StartError, Status};
+pub use log::{Log, Options, Pending, StartError, Status, Turned};
 pub use publish::Published;
 pub use reader::Reader;
 pub use store::{Head, Store, StoreError};

@@ -10,7 +10,7 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use countersign_verifier::signer::NoteSigner;
+use countersign_verifier::vkey::NoteSigner;
 use tokio::sync::oneshot;
 
 use crate::{

@@ -116,6 +116,19 @@ impl<'a> Prover<'a> {
         Ok(path)
     }
 
+    /// Node `index` of `level` (0: leaves): the root of leaves `[index × 2^level, (index + 1) × 2^level)`, cut at the size.
+    ///
+    /// # Panics
+    /// If there is no such node: the caller has looked.
+    ///
+    /// # Errors
+    /// What reading tiles says.
+    pub fn node(&self, level: u8, index: u64) -> Result<Hash, StoreError> {
+        let low = index << level;
+        assert!(low < self.size, "Prover::node: node {index} of level {level} at size {}", self.size);
+        self.subtree(low, (low + (1 << level)).min(self.size))
+    }
+
     /// The hash of leaves `[low, high)`, where `low` is a multiple of the power of two that holds them.
     pub(crate) fn subtree(&self, low: u64, high: u64) -> Result<Hash, StoreError> {
         let mut rest = (low, high);

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use countersign_verifier::{checkpoint::Checkpoint, note, signer::NoteSigner};
+use countersign_verifier::{checkpoint::Checkpoint, note, vkey::NoteSigner};
 use tokio::sync::oneshot;
 
 use crate::{

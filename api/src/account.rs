@@ -1,0 +1,247 @@
+//! One account: one log, one key, one writer, one state.
+
+use std::{io, path::PathBuf, sync::Arc};
+
+use countersign_log::{
+    Clocks, Log, Options, Reader, StartError, StoreError,
+    store::rocks::{RocksStore, Shared},
+};
+use countersign_verifier::{
+    base64,
+    key::{KeyError, PrivateKey, PublicKey},
+    policy::Policy,
+    vkey::NoteSigner,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    data_dir::{AccountDir, DataDir, write_public, write_secret},
+    ledger::Ledger,
+    state::{Opened, State, opened},
+};
+
+/// An open account.
+pub struct Account {
+    /// Its local name.
+    pub name: String,
+    /// Its log's origin, chosen once.
+    pub origin: String,
+    /// Whether anybody may read it.
+    pub public: bool,
+    /// Its log.
+    pub log: Log<Ledger>,
+    /// The present tlog-policy file, as it is.
+    pub policy: String,
+    /// The log's verifier key.
+    pub vkey: String,
+    /// Where its files lie.
+    pub dir: AccountDir,
+}
+
+/// What `account.json` holds: chosen at creation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct About {
+    origin: String,
+    /// Base64 of the owner's SPKI.
+    owner: String,
+    public: bool,
+}
+
+/// Why an account does not open.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A file is missing or cannot be read.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A key file holds no key, or not the one that belongs here.
+    #[error("{}: {why}", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// Another file of the account is not what it must be.
+    #[error("{}: {why}", path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The store does not open.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The log does not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+impl OpenError {
+    /// Whether it is about a key: the service must never make one because it is missing.
+    #[must_use]
+    pub fn is_key(&self) -> bool {
+        matches!(self, OpenError::Key { .. })
+    }
+}
+
+/// What a new account is made of.
+pub struct New {
+    /// Its local name.
+    pub name: String,
+    /// Its log's origin.
+    pub origin: String,
+    /// Its owner's public key.
+    pub owner: PublicKey,
+    /// Whether anybody may read it.
+    pub public: bool,
+}
+
+impl Account {
+    /// Makes the files of an account, its store, and leaf 0. Never over an existing one.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn create(dir: &DataDir, new: &New, shared: &Shared, clocks: Arc<dyn Clocks>) -> Result<(), OpenError> {
+        let files = dir.account(&new.name);
+        let file = |path: PathBuf| move |source| OpenError::File { path, source };
+        std::fs::create_dir_all(files.root()).map_err(file(files.root().into()))?;
+        let log_key = generate().map_err(file(files.log_key()))?;
+        let service_key = generate().map_err(file(files.service_key()))?;
+        let signer = signer(&new.origin, &log_key, &files)?;
+        let about = About {
+            origin: new.origin.clone(),
+            owner: base64::encode(&new.owner.spki_der()),
+            public: new.public,
+        };
+        // OK because a struct of strings has no key that is not a string.
+        let about = serde_json::to_string_pretty(&about).expect("Account::create: account.json") + "\n";
+        let vkey = signer.vkey().to_string();
+        write_secret(&files.log_key(), log_key.to_pem().as_bytes()).map_err(file(files.log_key()))?;
+        write_secret(&files.service_key(), service_key.to_pem().as_bytes()).map_err(file(files.service_key()))?;
+        write_public(&files.about(), about.as_bytes()).map_err(file(files.about()))?;
+        write_public(&files.policy(), policy_without_witnesses(&vkey).as_bytes()).map_err(file(files.policy()))?;
+        drop(RocksStore::create(&files.db(), &files.tidemark(), shared)?);
+        // Last: a directory with a vkey is an account.
+        write_public(&files.log_vkey(), format!("{vkey}\n").as_bytes()).map_err(file(files.log_vkey()))?;
+        let account = Account::open(dir, &new.name, shared, clocks, false)?;
+        account.log.close();
+        Ok(())
+    }
+
+    /// Opens an account and starts its log.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; a missing key is never made up for.
+    pub fn open(dir: &DataDir, name: &str, shared: &Shared, clocks: Arc<dyn Clocks>, accept_clock: bool) -> Result<Account, OpenError> {
+        let files = dir.account(name);
+        let about: About = serde_json::from_str(&read(files.about())?).map_err(|e| OpenError::Wrong {
+            path: files.about(),
+            why: e.to_string(),
+        })?;
+        let wrong = |path: PathBuf| move |why: String| OpenError::Wrong { path, why };
+        let owner = opened::spki(&about.owner).map_err(wrong(files.about()))?;
+        let log_key = private_key(files.log_key())?;
+        let service = private_key(files.service_key())?;
+        let signer = signer(&about.origin, &log_key, &files)?;
+        let vkey = signer.vkey().to_string();
+        let stated = read(files.log_vkey())?;
+        if stated.trim() != vkey {
+            return Err(OpenError::Key {
+                path: files.log_key(),
+                why: format!("this is not the key of {}: log.vkey says {}", about.origin, stated.trim()),
+            });
+        }
+        let policy = read(files.policy())?;
+        let parsed = Policy::parse(&policy).map_err(|e| wrong(files.policy())(e.to_string()))?;
+        if !parsed.logs().iter().any(|log| log.key.to_string() == vkey) {
+            return Err(wrong(files.policy())(format!("no line `log {vkey}`: nothing of this log would verify under it")));
+        }
+        let ledger = Ledger::new(
+            Opened {
+                origin: about.origin.clone(),
+                log_vkey: vkey.clone(),
+                owner,
+                service: service.public(),
+                rules: opened::RULES,
+                epoch: 0,
+            },
+            service,
+        );
+        let store = RocksStore::open(&files.db(), &files.tidemark(), shared)?;
+        let log = Log::start(Options {
+            origin: about.origin.clone(),
+            signer,
+            store: Arc::new(store),
+            judge: ledger,
+            clocks,
+            accept_clock,
+        })?;
+        Ok(Account {
+            name: name.into(),
+            origin: about.origin,
+            public: about.public,
+            log,
+            policy,
+            vkey,
+            dir: files,
+        })
+    }
+
+    /// What was published.
+    #[must_use]
+    pub fn reader(&self) -> Reader<State> {
+        self.log.reader()
+    }
+}
+
+/// A fresh Ed25519 key from the system's randomness.
+///
+/// # Errors
+/// If the system gives none.
+pub fn generate() -> io::Result<PrivateKey> {
+    let mut secret = zeroize::Zeroizing::new([0; 32]);
+    getrandom::fill(&mut *secret).map_err(io::Error::other)?;
+    PrivateKey::from_secret(countersign_verifier::key::Algorithm::Ed25519, &*secret).map_err(io::Error::other)
+}
+
+/// A policy that the log's own signature meets.
+#[must_use]
+pub fn policy_without_witnesses(vkey: &str) -> String {
+    format!("# Who must have signed a checkpoint for a proof to count (c2sp.org/tlog-policy).\nlog {vkey}\nquorum none\n")
+}
+
+fn signer(origin: &str, key: &PrivateKey, files: &AccountDir) -> Result<NoteSigner, OpenError> {
+    let wrong = |why: String| OpenError::Key {
+        path: files.log_key(),
+        why,
+    };
+    let PrivateKey::Ed25519(key) = key else {
+        return Err(wrong("a log signs with Ed25519".into()));
+    };
+    NoteSigner::new(origin, key.clone()).map_err(|e| wrong(e.to_string()))
+}
+
+fn private_key(path: PathBuf) -> Result<PrivateKey, OpenError> {
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => zeroize::Zeroizing::new(text),
+        Err(e) => {
+            let why = format!("{e}; without its key the service does not start, and never makes another one");
+            return Err(OpenError::Key { path, why });
+        }
+    };
+    PrivateKey::parse(&text).map_err(|e: KeyError| OpenError::Key {
+        path,
+        why: e.to_string(),
+    })
+}
+
+fn read(path: PathBuf) -> Result<String, OpenError> {
+    std::fs::read_to_string(&path).map_err(|source| OpenError::File { path, source })
+}

@@ -1,0 +1,252 @@
+//! The servers under load: this binary's own service and the peer, each a process of its own on a directory that is removed
+//! afterwards.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    net::{SocketAddr, ToSocketAddrs},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow, bail, ensure};
+use countersign_verifier::{base64, key::PublicKey};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{load::Door, watch};
+
+/// How long a server may take to say that it is ready.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long it may take to end.
+const END_WITHIN: Duration = Duration::from_secs(30);
+
+/// A folder of this run, removed when dropped.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A new folder in `parent`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(parent: &Path) -> anyhow::Result<Scratch> {
+        let path = parent.join(format!("countersign-bench-{}-{:08x}", std::process::id(), random()? >> 32));
+        fs::create_dir(&path).with_context(|| path.display().to_string())?;
+        Ok(Scratch(path))
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Whether it lies in memory, where a synced write costs nothing and the figures say nothing about a disk.
+    #[must_use]
+    pub fn in_memory(&self) -> bool {
+        const TMPFS: u64 = 0x0102_1994; // linux/magic.h
+        rustix::fs::statfs(&self.0).is_ok_and(|stat| u64::try_from(stat.f_type) == Ok(TMPFS))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is left behind; the figures stand.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// 64 random bits.
+///
+/// # Errors
+/// What the system says.
+pub fn random() -> anyhow::Result<u64> {
+    getrandom::u64().map_err(|e| anyhow!("no randomness: {e}"))
+}
+
+/// A server that takes receipts.
+#[derive(Debug)]
+pub struct Server {
+    /// What it is called in tables.
+    pub name: &'static str,
+    /// Where it takes receipts.
+    pub door: Door,
+    /// The policy file that its evidence is judged by, where it has one.
+    pub policy: Option<PathBuf>,
+    process: Option<Process>,
+}
+
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    /// Held open: a server must not fail because nobody reads what it prints.
+    _stdout: BufReader<ChildStdout>,
+}
+
+impl Server {
+    /// Starts `binary up` on the new directory `dir`, without witnesses.
+    ///
+    /// # Errors
+    /// A service that does not become ready; what it said on standard error is part of the message.
+    pub fn countersign(binary: &Path, dir: &Path) -> anyhow::Result<Server> {
+        let mut command = Command::new(binary);
+        command.args(["up", "--no-witnesses", "--listen", "127.0.0.1:0", "--dir"]).arg(dir);
+        let (process, ready) = start(command, &dir.with_extension("stderr"))?;
+        let word = |name| ready.split_whitespace().find_map(|word| word.strip_prefix(name));
+        let account = word("account=").context("no account in its ready line")?;
+        Ok(Server {
+            name: "countersign",
+            door: Door { address: address(url(&ready)?)?, log: format!("/log/{account}") },
+            policy: word("policy=").map(PathBuf::from),
+            process: Some(process),
+        })
+    }
+
+    /// Starts `binary`, the peer, on the new directory `dir` with one enrolled key.
+    ///
+    /// # Errors
+    /// As [`Server::countersign`].
+    pub fn peer(binary: &Path, dir: &Path, key: &PublicKey) -> anyhow::Result<Server> {
+        let keys = dir.with_extension("keys");
+        fs::write(&keys, base64::encode(&key.raw()) + "\n").with_context(|| keys.display().to_string())?;
+        let mut command = Command::new(binary);
+        command.arg("-dir").arg(dir).arg("-keys").arg(keys);
+        let (process, ready) = start(command, &dir.with_extension("stderr"))?;
+        Ok(Server { process: Some(process), ..Server::remote(url(&ready)?)? })
+    }
+
+    /// A peer that runs already at `url`.
+    ///
+    /// # Errors
+    /// A URL that names no address.
+    pub fn remote(url: &str) -> anyhow::Result<Server> {
+        let door = Door { address: address(url)?, log: "/log/peer".into() };
+        Ok(Server { name: "peer", door, policy: None, process: None })
+    }
+
+    /// Processor time that it has used; `None` of a process that is not ours.
+    #[must_use]
+    pub fn cpu(&self) -> Option<Duration> {
+        watch::process_cpu(self.process.as_ref()?.child.id()).ok()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            // Gone already is as good.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let asked = watch::now();
+        while asked.elapsed() < END_WITHIN {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until no server uses more than a few hundredths of a processor, for at most ten seconds: what one still owes (merging
+/// files, publishing) must not be paid in the other's time.
+pub fn settle(servers: &[&Server]) {
+    const LOOK: Duration = Duration::from_millis(250);
+    let used = || -> Duration { servers.iter().filter_map(|server| server.cpu()).sum() };
+    let began = watch::now();
+    let mut before = used();
+    while began.elapsed() < Duration::from_secs(10) {
+        thread::sleep(LOOK);
+        let after = used();
+        if after.saturating_sub(before) <= LOOK / 12 {
+            return;
+        }
+        before = after;
+    }
+}
+
+/// Starts a server and waits for its `ready` line.
+fn start(mut command: Command, stderr: &Path) -> anyhow::Result<(Process, String)> {
+    let shown = command.get_program().to_string_lossy().into_owned();
+    let log = File::create(stderr).with_context(|| stderr.display().to_string())?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+    let mut child = command.spawn().with_context(|| shown.clone())?;
+    let stdout = child.stdout.take().context("no standard output")?;
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let (mut stdout, mut line) = (BufReader::new(stdout), String::new());
+        let read = stdout.read_line(&mut line);
+        // Nobody waits any more: then the process is being ended.
+        let _ = sender.send((stdout, read.map(|_| line)));
+    });
+    let ready = receiver.recv_timeout(READY_WITHIN);
+    if let Ok((stdout, Ok(line))) = ready
+        && line.starts_with("ready ")
+    {
+        return Ok((Process { child, _stdout: stdout }, line));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    let said = fs::read_to_string(stderr).unwrap_or_default();
+    bail!("{shown} did not become ready: {}", said.trim());
+}
+
+fn url(ready: &str) -> anyhow::Result<&str> {
+    ready.split_whitespace().nth(1).context("no URL in its ready line")
+}
+
+fn address(url: &str) -> anyhow::Result<SocketAddr> {
+    let rest = url.strip_prefix("http://").with_context(|| format!("{url}: only http:// can be driven"))?;
+    let host = rest.split('/').next().unwrap_or_default();
+    ensure!(!host.is_empty(), "{url}: no host");
+    let host = if host.rsplit_once(':').is_some() { host.to_owned() } else { format!("{host}:80") };
+    host.to_socket_addrs()?.next().with_context(|| format!("{url}: no address"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        for (url, want) in [
+            ("http://127.0.0.1:8780", Some("127.0.0.1:8780")),
+            ("http://127.0.0.1:8780/log/x", Some("127.0.0.1:8780")),
+            ("http://127.0.0.1", Some("127.0.0.1:80")),
+            ("http://[::1]:8780/", Some("[::1]:8780")),
+            ("https://127.0.0.1", None),
+            ("http:///x", None),
+        ] {
+            assert_eq!(address(url).ok().map(|a| a.to_string()).as_deref(), want, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_fails_says_why() {
+        let scratch = Scratch::new(&std::env::temp_dir()).expect("a folder");
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo no such thing >&2"]);
+        let error = start(command, &scratch.path().join("stderr")).expect_err("not ready");
+        assert!(error.to_string().contains("no such thing"), "{error}");
+    }
+
+    #[test]
+    fn a_server_is_ended_with_its_handle() {
+        let scratch = Scratch::new(&std::env::temp_dir()).expect("a folder");
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap 'exit 0' TERM; echo ready http://127.0.0.1:1 account=dev; while :; do sleep 0.05; done"]);
+        let (process, ready) = start(command, &scratch.path().join("stderr")).expect("ready");
+        assert_eq!(url(&ready).expect("a URL"), "http://127.0.0.1:1");
+        let pid = process.child.id();
+        drop(process);
+        assert!(watch::process_cpu(pid).is_err());
+        let path = scratch.path().to_owned();
+        drop(scratch);
+        assert!(!path.exists());
+    }
+}

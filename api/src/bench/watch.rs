@@ -1,0 +1,69 @@
+//! What time it is and what processors have done: the one file of the bench that asks.
+
+use std::{fs, io, thread, time::Duration};
+
+pub use std::time::Instant;
+
+/// Ticks a second of `/proc/<pid>/stat`: Linux fixed the unit that it shows to programs, whatever the kernel's own.
+const TICKS_A_SECOND: u64 = 100;
+
+/// Now.
+#[must_use]
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+/// Processor time that the calling thread has used.
+#[must_use]
+pub fn thread_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    // OK because neither part of a thread's processor time is negative, and the second is below 10^9.
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Processor time that process `pid` has used in all its threads, to the hundredth of a second.
+///
+/// # Errors
+/// What the system says; `InvalidData` for an unknown form of `/proc/<pid>/stat`.
+pub fn process_cpu(pid: u32) -> io::Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    ticks(&stat)
+        .map(|ticks| Duration::from_millis(ticks * 1000 / TICKS_A_SECOND))
+        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// User and system ticks of a line of proc(5) `stat`: fields 14 and 15, counted after the name, which may hold anything.
+fn ticks(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ').skip(11).map(str::parse::<u64>);
+    Some(fields.next()?.ok()? + fields.next()?.ok()?)
+}
+
+/// Processors that this process may use.
+#[must_use]
+pub fn cpus() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_uses_what_its_thread_uses() {
+        let (thread, process) = (thread_cpu(), process_cpu(std::process::id()).expect("own stat"));
+        let mut sum = 0_u64;
+        while thread_cpu() - thread < Duration::from_millis(60) {
+            sum = std::hint::black_box(sum + 1);
+        }
+        let used = process_cpu(std::process::id()).expect("own stat") - process;
+        assert!(used >= Duration::from_millis(40), "{used:?}");
+    }
+
+    #[test]
+    fn names_do_not_shift_the_fields() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 0 0 0 31 11 0 0 20 0 4 0";
+        assert_eq!(ticks(stat), Some(42));
+        assert_eq!(ticks("7 (a) S 1"), None);
+    }
+}

@@ -1,0 +1,280 @@
+//! `config.toml` and `COUNTERSIGN_…`: what no decision reads.
+//!
+//! Every key has a default, so an empty file is a configuration. An unknown key is an error, in the file as in the environment:
+//! a setting that is silently not in force is worse than a start that fails. Nested keys use `__` in the environment:
+//! `COUNTERSIGN_TLS__CERT`. Only this module reads the environment (and the command line's own variables, through its parser).
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::data_dir::DataDir;
+
+/// Variables of the command line and of the tests: not configuration.
+const NOT_CONFIGURATION: &[&str] = &["DIR", "URL", "ACCOUNT", "TOKEN", "TOKEN_FILE", "KEY", "BLESS"];
+
+/// The configuration in force. Sizes are bytes, times are in the unit that the name ends in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where the service listens.
+    pub listen: SocketAddr,
+    /// The URL that clients know it by, without a final slash; absent: made from `listen`.
+    pub public_url: Option<String>,
+    /// TLS; absent: plain HTTP, for loopback or behind a proxy.
+    pub tls: Option<Tls>,
+    /// Bounds on what clients may do.
+    pub limits: Limits,
+    /// What goes to standard error.
+    pub trace: Trace,
+    /// Where Prometheus reads.
+    pub metrics: Metrics,
+    /// Memory of the stores.
+    pub store: Store,
+}
+
+/// Certificate chain and key, PEM. Read again on SIGHUP.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The certificate chain.
+    pub cert: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// Bounds on what clients may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Open connections; one more waits to be accepted.
+    pub connections: usize,
+    /// Requests being answered; one more is told to come again (503).
+    pub requests: usize,
+    /// Request line and headers together.
+    pub header_bytes: usize,
+    /// How long a client may take to send its headers, in seconds.
+    pub header_timeout_s: u64,
+    /// How long a client may take to send its body, and the service to answer, in seconds.
+    pub request_timeout_s: u64,
+    /// How long a stop waits for requests that are being answered, in seconds.
+    pub shutdown_timeout_s: u64,
+}
+
+/// What goes to standard error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Trace {
+    /// `text` or `json`.
+    pub format: TraceFormat,
+    /// As `tracing` filters: `info`, `countersign_log=debug,info`.
+    pub filter: String,
+}
+
+/// How a line of the trace looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TraceFormat {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Where Prometheus reads, besides `GET /metrics` with the owner's token.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Metrics {
+    /// A loopback address of its own, without a token.
+    pub listen: Option<SocketAddr>,
+}
+
+/// Memory of the stores of all accounts together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Store {
+    /// Blocks read.
+    pub cache_bytes: usize,
+    /// Writes not yet in files.
+    pub write_buffer_bytes: usize,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8780)),
+            public_url: None,
+            tls: None,
+            limits: Limits::default(),
+            trace: Trace::default(),
+            metrics: Metrics::default(),
+            store: Store::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 4_096,
+            requests: 2_048,
+            header_bytes: 16_384,
+            header_timeout_s: 10,
+            request_timeout_s: 60,
+            shutdown_timeout_s: 30,
+        }
+    }
+}
+
+impl Default for Trace {
+    fn default() -> Trace {
+        Trace {
+            format: TraceFormat::Text,
+            filter: "info".into(),
+        }
+    }
+}
+
+impl Default for Store {
+    fn default() -> Store {
+        Store {
+            cache_bytes: 256 << 20,
+            write_buffer_bytes: 256 << 20,
+        }
+    }
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file, or a variable laid over it, is not a configuration.
+    #[error("{place}: {why}")]
+    Wrong {
+        /// The file or the variable.
+        place: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl Config {
+    /// The file of a directory, if it has one, under the variables of the environment.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn load(dir: &DataDir) -> Result<Config, ConfigError> {
+        let path = dir.config();
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(source) => return Err(ConfigError::Unreadable { path, source }),
+        };
+        Config::read(&path.display().to_string(), &text, std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))))
+    }
+
+    fn read(place: &str, text: &str, variables: impl Iterator<Item = (String, String)>) -> Result<Config, ConfigError> {
+        let wrong = |place: &str, why: &dyn std::fmt::Display| ConfigError::Wrong {
+            place: place.into(),
+            why: why.to_string(),
+        };
+        let mut table: toml::Table = text.parse().map_err(|e| wrong(place, &e))?;
+        // The file alone first, so that its faults are not blamed on the environment.
+        let mut config = table.clone().try_into::<Config>().map_err(|e| wrong(place, &e))?;
+        for (name, value) in variables {
+            let Some(key) = name.strip_prefix("COUNTERSIGN_") else { continue };
+            if NOT_CONFIGURATION.contains(&key) {
+                continue;
+            }
+            lay_over(&mut table, &key.to_ascii_lowercase(), &value).map_err(|why| wrong(&name, &why))?;
+            config = table.clone().try_into::<Config>().map_err(|e| wrong(&name, &e))?;
+        }
+        config.check().map_err(|why| wrong(place, &why))?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.metrics.listen.is_some_and(|a| !a.ip().is_loopback()) {
+            return Err("metrics.listen: a loopback address, as it asks for no token; elsewhere use GET /metrics with one".into());
+        }
+        if self.public_url.as_ref().is_some_and(|url| url.ends_with('/') || !url.contains("://")) {
+            return Err("public_url: such as https://log.example.com, without a slash at the end".into());
+        }
+        let limits = &self.limits;
+        if limits.connections == 0 || limits.requests == 0 || limits.header_bytes < 8_192 {
+            return Err("limits: at least one connection, one request, and 8,192 bytes of headers".into());
+        }
+        Ok(())
+    }
+
+    /// The URL that clients reach it by when it listens at `address`.
+    #[must_use]
+    pub fn url(&self, address: SocketAddr) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        self.public_url.clone().unwrap_or_else(|| format!("{scheme}://{address}"))
+    }
+}
+
+fn lay_over(table: &mut toml::Table, key: &str, value: &str) -> Result<(), String> {
+    let (inner, last) = match key.rsplit_once("__") {
+        None => (table, key),
+        Some((path, last)) => {
+            let mut inner = table;
+            for part in path.split("__") {
+                let entry = inner.entry(part).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+                inner = entry.as_table_mut().ok_or_else(|| format!("`{part}` is no table"))?;
+            }
+            (inner, last)
+        }
+    };
+    // Numbers and truth values as TOML writes them; everything else is a string, without quotes.
+    let parsed = format!("v = {value}").parse::<toml::Table>().ok().and_then(|mut t| t.remove("v"));
+    let parsed = match parsed {
+        Some(v @ (toml::Value::Integer(_) | toml::Value::Boolean(_))) => v,
+        _ => toml::Value::String(value.into()),
+    };
+    inner.insert(last.into(), parsed);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
+        let variables = variables.iter().map(|(k, v)| ((*k).into(), (*v).into()));
+        Config::read("config.toml", text, variables).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn nothing_is_a_configuration_and_variables_lie_over_the_file() {
+        assert_eq!(read("", &[]).unwrap(), Config::default());
+        let text = "listen = \"127.0.0.1:1\"\n[limits]\nrequests = 7\n";
+        let config = read(text, &[("COUNTERSIGN_LIMITS__REQUESTS", "9"), ("COUNTERSIGN_DIR", "/x"), ("PATH", "/bin")]).unwrap();
+        assert_eq!((config.listen.port(), config.limits.requests), (1, 9));
+        let tls = [("COUNTERSIGN_TLS__CERT", "a.pem"), ("COUNTERSIGN_TLS__KEY", "b.pem")];
+        assert!(read("[tls]\ncert = \"x\"\nkey = \"y\"\n", &tls).unwrap().tls.unwrap().cert.ends_with("a.pem"));
+    }
+
+    #[test]
+    fn what_is_unknown_or_wrong_is_refused_and_named() {
+        for (text, variables, named) in [
+            ("lisen = \"127.0.0.1:1\"", &[][..], "lisen"),
+            ("listen = \"here\"", &[], "listen"),
+            ("[limits]\nrequests = 0", &[], "limits"),
+            ("[metrics]\nlisten = \"0.0.0.0:9\"", &[], "metrics.listen"),
+            ("", &[("COUNTERSIGN_LISEN", "127.0.0.1:1")], "COUNTERSIGN_LISEN"),
+            ("", &[("COUNTERSIGN_LIMITS__REQUESTS", "many")], "COUNTERSIGN_LIMITS__REQUESTS"),
+        ] {
+            let error = read(text, variables).unwrap_err();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+}

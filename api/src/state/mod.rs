@@ -1,0 +1,231 @@
+//! What the leaves of an account say, all together: pure projections of the log.
+//!
+//! A field a noun, a file a noun. `decide` judges what is asked, `apply` takes in what a leaf records; neither knows a clock, a
+//! store or a door. Maps are persistent: a version for a reader is a clone.
+
+use countersign_verifier::{
+    dsse::Envelope,
+    hash::{Hash, sha256},
+    json::canonical,
+    key::IdentityId,
+    leaf::{Class, Decision, Leaf, OperationLeaf},
+    operation::Operation,
+};
+use serde_json::{Map, Value};
+
+use crate::error::Code;
+
+pub mod identity;
+pub mod opened;
+pub mod receipt;
+pub mod refusal;
+mod snapshot;
+pub mod verb;
+
+pub use identity::{Identities, Identity};
+pub use opened::Opened;
+pub use receipt::ReceiptPolicy;
+pub use refusal::Refusals;
+
+/// The state of one account.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    /// How many leaves it reflects.
+    pub size: u64,
+    /// Log time of the newest leaf, in milliseconds since 1970.
+    pub at: u64,
+    /// What leaf 0 says; `None` before it.
+    pub opened: Option<Opened>,
+    /// Who may sign, and who could once.
+    pub identities: Identities,
+    /// What is taken as a receipt.
+    pub receipts: ReceiptPolicy,
+    /// Recent refusals, of which a repeat is not logged again.
+    pub refusals: Refusals,
+}
+
+/// What a decision reads besides the state. `index` is the leaf's own, were it to become one.
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    /// Log time, in milliseconds since 1970.
+    pub at: u64,
+    /// The index that the leaf would get.
+    pub index: u64,
+}
+
+/// A decision about an operation, as its leaf records it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decided {
+    /// Done: the effect.
+    Applied(Map<String, Value>),
+    /// Said no: why, for the leaf and for the answer.
+    Refused(Code, String, Map<String, Value>),
+}
+
+impl Decided {
+    /// A refusal without detail.
+    #[must_use]
+    pub fn refuse(code: Code, message: impl Into<String>) -> Decided {
+        Decided::Refused(code, message.into(), Map::new())
+    }
+
+    /// The same with a member of detail.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Decided {
+        let (Decided::Refused(_, _, members) | Decided::Applied(members)) = &mut self;
+        members.insert(name.into(), value.into());
+        self
+    }
+}
+
+/// Who asks, as the log knows him at this point.
+#[derive(Clone, Debug)]
+pub struct Caller<'a> {
+    /// The identity whose current key signed.
+    pub identity: &'a Identity,
+}
+
+impl State {
+    /// Judges an operation whose caller is known. Pure; writes nothing.
+    #[must_use]
+    pub fn decide(&self, caller: &Caller<'_>, operation: &Operation, at: At) -> Decided {
+        match verb::find(&operation.tool) {
+            Some(tool) => (tool.decide)(self, caller, operation, at),
+            // A door refuses it before; an auditor's replay must not panic on it.
+            None => Decided::refuse(Code::ToolUnknown, "there is no tool of this name"),
+        }
+    }
+
+    /// Takes in the leaf at index `self.size`. Uses what the leaf records, judges nothing.
+    ///
+    /// # Errors
+    /// Why it cannot be a leaf of this account at this place.
+    pub fn apply(&mut self, leaf: &Leaf<'_>) -> Result<(), String> {
+        let index = self.size;
+        if (index == 0) != self.opened.is_none() {
+            return Err("the account was opened at another place than leaf 0".into());
+        }
+        let at = leaf.at().0;
+        if at < self.at {
+            return Err(format!("its time ({at} ms) is before the leaf before it ({} ms)", self.at));
+        }
+        match leaf {
+            Leaf::System(system) => self.apply_system(system.event_type, system.event)?,
+            _ if index == 0 => return Err("the first leaf is not `opened`".into()),
+            Leaf::Receipt(_) => {}
+            Leaf::Operation(operation) => self.apply_operation(operation, index)?,
+        }
+        self.taken(at);
+        Ok(())
+    }
+
+    /// Takes in a receipt's leaf, of which the state keeps nothing but that it was there: the short way of [`State::apply`]
+    /// for a leaf that was just written.
+    pub fn receipt_taken(&mut self, at: u64) {
+        self.taken(at);
+    }
+
+    fn taken(&mut self, at: u64) {
+        self.at = at;
+        self.size += 1;
+    }
+
+    fn apply_system(&mut self, event_type: &str, event: &str) -> Result<(), String> {
+        match event_type {
+            "opened" if self.opened.is_none() => {
+                let opened = Opened::parse(event)?;
+                self.identities.open(&opened)?;
+                self.opened = Some(opened);
+                Ok(())
+            }
+            "opened" => Err("the account is open already".into()),
+            "clock_adjusted" => Ok(()),
+            other => Err(format!("an event of type `{other}`, which this release does not know")),
+        }
+    }
+
+    fn apply_operation(&mut self, leaf: &OperationLeaf<'_>, index: u64) -> Result<(), String> {
+        let operation = Operation::parse(&leaf.envelope.payload).map_err(|e| e.to_string())?;
+        match leaf.decision {
+            Decision::Applied { effect } => {
+                let effect = object(effect)?;
+                let Some(tool) = verb::find(&operation.tool) else {
+                    return Err(format!("tool `{}`, which this release does not know", operation.tool));
+                };
+                (tool.apply)(self, leaf.by.identity, &operation, &effect, index)
+            }
+            Decision::Refused { code, .. } => {
+                let resource = resource(&operation);
+                self.refusals.note(refusal::Kind::new(leaf.by.identity, &operation.tool, code, &resource), index, leaf.at.0);
+                Ok(())
+            }
+        }
+    }
+
+    /// The origin; empty before leaf 0.
+    #[must_use]
+    pub fn origin(&self) -> &str {
+        self.opened.as_ref().map_or("", |o| &o.origin)
+    }
+
+    /// The owner's identity; `None` before leaf 0.
+    #[must_use]
+    pub fn owner(&self) -> Option<IdentityId> {
+        self.opened.as_ref().map(|o| o.owner.identity())
+    }
+
+    /// The indexes of the leaves that say who `signer` is at `index`, and who says so, down to leaf 0: ascending.
+    #[must_use]
+    pub fn enrolment_chain(&self, signers: &[IdentityId], index: u64) -> Vec<u64> {
+        let mut found = std::collections::BTreeSet::from([0]);
+        let mut open: Vec<(IdentityId, u64)> = signers.iter().map(|id| (*id, index)).collect();
+        while let Some((id, before)) = open.pop() {
+            let Some(identity) = self.identities.get(&id) else { continue };
+            let changes = identity.enrolled.iter().chain(&identity.rotations);
+            for change in changes.filter(|change| change.index < before) {
+                if found.insert(change.index) {
+                    open.push((change.by, change.index));
+                }
+            }
+        }
+        found.into_iter().filter(|i| *i < index).collect()
+    }
+}
+
+/// What a refusal is about, so that identical ones can be told.
+#[must_use]
+pub fn resource(operation: &Operation) -> String {
+    match verb::find(&operation.tool) {
+        Some(tool) => (tool.resource)(&operation.arguments),
+        None => String::new(),
+    }
+}
+
+/// "The same request": equal tool and equal arguments, whatever the time and the nonce.
+#[must_use]
+pub fn request_hash(operation: &Operation) -> Hash {
+    let mut text = operation.tool.clone();
+    text.push('\n');
+    text.push_str(&canonical(&operation.arguments));
+    sha256(text.as_bytes())
+}
+
+/// Whether a type names the payload of operations, which are no receipts.
+#[must_use]
+pub fn is_operation(envelope: &Envelope) -> bool {
+    envelope.payload_type == countersign_verifier::operation::PAYLOAD_TYPE
+}
+
+/// Classes whose key the service does not hold.
+#[must_use]
+pub fn is_agents_own(class: Class) -> bool {
+    matches!(class, Class::AgentKey | Class::SessionKey)
+}
+
+pub(crate) fn object(text: &str) -> Result<Map<String, Value>, String> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(map)) => Ok(map),
+        Ok(_) => Err("not an object".into()),
+        Err(e) => Err(e.to_string()),
+    }
+}

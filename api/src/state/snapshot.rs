@@ -1,0 +1,109 @@
+//! The state as bytes and back: a cache that replay can always remake, never the truth.
+
+use countersign_verifier::{base64, hash::Hash, leaf::Class};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Identity, Opened, ReceiptPolicy, State,
+    identity::{Change, Possession},
+    opened::spki,
+    refusal::Kind,
+};
+
+/// Raised whenever the form changes: a snapshot of another form is no snapshot, and the leaves are replayed.
+const FORM: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Form {
+    form: u32,
+    size: u64,
+    at: u64,
+    opened: Option<String>,
+    identities: Vec<Row>,
+    receipts: ReceiptPolicy,
+    refusals: Vec<(String, u64, u64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Row {
+    id: String,
+    name: String,
+    class: String,
+    key: String,
+    retired: Vec<String>,
+    proved: bool,
+    enrolled: Option<(u64, String)>,
+    rotations: Vec<(u64, String)>,
+    revoked: Option<u64>,
+}
+
+impl State {
+    /// The state as bytes.
+    #[must_use]
+    pub fn to_snapshot(&self) -> Vec<u8> {
+        let change = |c: &Change| (c.index, c.by.to_string());
+        let row = |identity: &Identity| Row {
+            id: identity.id.to_string(),
+            name: identity.name.clone(),
+            class: identity.class.name().into(),
+            key: base64::encode(&identity.key.public.spki_der()),
+            retired: identity.retired.iter().map(|key| base64::encode(&key.public.spki_der())).collect(),
+            proved: identity.possession == Possession::Proved,
+            enrolled: identity.enrolled.as_ref().map(change),
+            rotations: identity.rotations.iter().map(change).collect(),
+            revoked: identity.revoked,
+        };
+        let form = Form {
+            form: FORM,
+            size: self.size,
+            at: self.at,
+            opened: self.opened.as_ref().map(Opened::to_event),
+            identities: self.identities.iter().map(row).collect(),
+            receipts: self.receipts.clone(),
+            refusals: self.refusals.iter().map(|(kind, index, at)| (kind.hash().to_hex(), index, at)).collect(),
+        };
+        // OK because a struct of strings and numbers has no key that is not a string.
+        serde_json::to_vec(&form).expect("State::to_snapshot")
+    }
+
+    /// The state out of bytes that [`State::to_snapshot`] gave; `None` for any others.
+    #[must_use]
+    pub fn from_snapshot(bytes: &[u8]) -> Option<State> {
+        let form: Form = serde_json::from_slice(bytes).ok()?;
+        if form.form != FORM {
+            return None;
+        }
+        let change = |(index, by): (u64, String)| Some(Change { index, by: by.parse().ok()? });
+        let mut state = State {
+            size: form.size,
+            at: form.at,
+            receipts: form.receipts,
+            ..State::default()
+        };
+        if let Some(event) = form.opened {
+            state.opened = Some(Opened::parse(&event).ok()?);
+        }
+        for row in form.identities {
+            state.identities.insert(Identity {
+                id: row.id.parse().ok()?,
+                name: row.name,
+                class: Class::from_name(&row.class)?,
+                key: spki(&row.key).ok()?.into(),
+                retired: row.retired.iter().map(|key| Some(spki(key).ok()?.into())).collect::<Option<_>>()?,
+                possession: if row.proved { Possession::Proved } else { Possession::Stated },
+                enrolled: match row.enrolled {
+                    Some(row) => Some(change(row)?),
+                    None => None,
+                },
+                rotations: row.rotations.into_iter().map(change).collect::<Option<_>>()?,
+                revoked: row.revoked,
+            });
+        }
+        let mut refusals: Vec<_> = form.refusals;
+        refusals.sort_by_key(|(_, index, _)| *index);
+        for (hash, index, at) in refusals {
+            state.refusals.note(Kind::from_hash(Hash::from_hex(&hash).ok()?), index, at);
+        }
+        Some(state)
+    }
+}
