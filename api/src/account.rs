@@ -108,7 +108,12 @@ impl Account {
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn create(dir: &DataDir, new: &New, shared: &Shared, clocks: Arc<dyn Clocks>) -> Result<(), OpenError> {
+    pub fn create(
+        dir: &DataDir,
+        new: &New,
+        shared: &Shared,
+        clocks: Arc<dyn Clocks>,
+    ) -> Result<(), OpenError> {
         let files = dir.account(&new.name);
         let file = |path: PathBuf| move |source| OpenError::File { path, source };
         std::fs::create_dir_all(files.root()).map_err(file(files.root().into()))?;
@@ -121,15 +126,20 @@ impl Account {
             public: new.public,
         };
         // OK because a struct of strings has no key that is not a string.
-        let about = serde_json::to_string_pretty(&about).expect("Account::create: account.json") + "\n";
+        let about =
+            serde_json::to_string_pretty(&about).expect("Account::create: account.json") + "\n";
         let vkey = signer.vkey().to_string();
-        write_secret(&files.log_key(), log_key.to_pem().as_bytes()).map_err(file(files.log_key()))?;
-        write_secret(&files.service_key(), service_key.to_pem().as_bytes()).map_err(file(files.service_key()))?;
+        write_secret(&files.log_key(), log_key.to_pem().as_bytes())
+            .map_err(file(files.log_key()))?;
+        write_secret(&files.service_key(), service_key.to_pem().as_bytes())
+            .map_err(file(files.service_key()))?;
         write_public(&files.about(), about.as_bytes()).map_err(file(files.about()))?;
-        write_public(&files.policy(), policy_without_witnesses(&vkey).as_bytes()).map_err(file(files.policy()))?;
+        write_public(&files.policy(), policy_without_witnesses(&vkey).as_bytes())
+            .map_err(file(files.policy()))?;
         drop(RocksStore::create(&files.db(), &files.tidemark(), shared)?);
         // Last: a directory with a vkey is an account.
-        write_public(&files.log_vkey(), format!("{vkey}\n").as_bytes()).map_err(file(files.log_vkey()))?;
+        write_public(&files.log_vkey(), format!("{vkey}\n").as_bytes())
+            .map_err(file(files.log_vkey()))?;
         let account = Account::open(dir, &new.name, shared, clocks, false)?;
         account.log.close();
         Ok(())
@@ -139,12 +149,19 @@ impl Account {
     ///
     /// # Errors
     /// See [`OpenError`]; a missing key is never made up for.
-    pub fn open(dir: &DataDir, name: &str, shared: &Shared, clocks: Arc<dyn Clocks>, accept_clock: bool) -> Result<Account, OpenError> {
+    pub fn open(
+        dir: &DataDir,
+        name: &str,
+        shared: &Shared,
+        clocks: Arc<dyn Clocks>,
+        accept_clock: bool,
+    ) -> Result<Account, OpenError> {
         let files = dir.account(name);
-        let about: About = serde_json::from_str(&read(files.about())?).map_err(|e| OpenError::Wrong {
-            path: files.about(),
-            why: e.to_string(),
-        })?;
+        let about: About =
+            serde_json::from_str(&read(files.about())?).map_err(|e| OpenError::Wrong {
+                path: files.about(),
+                why: e.to_string(),
+            })?;
         let wrong = |path: PathBuf| move |why: String| OpenError::Wrong { path, why };
         let owner = opened::spki(&about.owner).map_err(wrong(files.about()))?;
         let log_key = private_key(files.log_key())?;
@@ -155,13 +172,19 @@ impl Account {
         if stated.trim() != vkey {
             return Err(OpenError::Key {
                 path: files.log_key(),
-                why: format!("this is not the key of {}: log.vkey says {}", about.origin, stated.trim()),
+                why: format!(
+                    "this is not the key of {}: log.vkey says {}",
+                    about.origin,
+                    stated.trim()
+                ),
             });
         }
         let policy = read(files.policy())?;
         let parsed = Policy::parse(&policy).map_err(|e| wrong(files.policy())(e.to_string()))?;
         if !parsed.logs().iter().any(|log| log.key.to_string() == vkey) {
-            return Err(wrong(files.policy())(format!("no line `log {vkey}`: nothing of this log would verify under it")));
+            return Err(wrong(files.policy())(format!(
+                "no line `log {vkey}`: nothing of this log would verify under it"
+            )));
         }
         let ledger = Ledger::new(
             Opened {
@@ -208,13 +231,16 @@ impl Account {
 pub fn generate() -> io::Result<PrivateKey> {
     let mut secret = zeroize::Zeroizing::new([0; 32]);
     getrandom::fill(&mut *secret).map_err(io::Error::other)?;
-    PrivateKey::from_secret(countersign_verifier::key::Algorithm::Ed25519, &*secret).map_err(io::Error::other)
+    PrivateKey::from_secret(countersign_verifier::key::Algorithm::Ed25519, &*secret)
+        .map_err(io::Error::other)
 }
 
 /// A policy that the log's own signature meets.
 #[must_use]
 pub fn policy_without_witnesses(vkey: &str) -> String {
-    format!("# Who must have signed a checkpoint for a proof to count (c2sp.org/tlog-policy).\nlog {vkey}\nquorum none\n")
+    format!(
+        "# Who must have signed a checkpoint for a proof to count (c2sp.org/tlog-policy).\nlog {vkey}\nquorum none\n"
+    )
 }
 
 fn signer(origin: &str, key: &PrivateKey, files: &AccountDir) -> Result<NoteSigner, OpenError> {
@@ -232,7 +258,9 @@ fn private_key(path: PathBuf) -> Result<PrivateKey, OpenError> {
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => zeroize::Zeroizing::new(text),
         Err(e) => {
-            let why = format!("{e}; without its key the service does not start, and never makes another one");
+            let why = format!(
+                "{e}; without its key the service does not start, and never makes another one"
+            );
             return Err(OpenError::Key { path, why });
         }
     };

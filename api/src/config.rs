@@ -11,7 +11,15 @@ use serde::{Deserialize, Serialize};
 use crate::data_dir::DataDir;
 
 /// Variables of the command line and of the tests: not configuration.
-const NOT_CONFIGURATION: &[&str] = &["DIR", "URL", "ACCOUNT", "TOKEN", "TOKEN_FILE", "KEY", "BLESS"];
+const NOT_CONFIGURATION: &[&str] = &[
+    "DIR",
+    "URL",
+    "ACCOUNT",
+    "TOKEN",
+    "TOKEN_FILE",
+    "KEY",
+    "BLESS",
+];
 
 /// The configuration in force. Sizes are bytes, times are in the unit that the name ends in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -177,24 +185,42 @@ impl Config {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(source) => return Err(ConfigError::Unreadable { path, source }),
         };
-        Config::read(&path.display().to_string(), &text, std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))))
+        Config::read(
+            &path.display().to_string(),
+            &text,
+            std::env::vars_os()
+                .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))),
+        )
     }
 
-    fn read(place: &str, text: &str, variables: impl Iterator<Item = (String, String)>) -> Result<Config, ConfigError> {
+    fn read(
+        place: &str,
+        text: &str,
+        variables: impl Iterator<Item = (String, String)>,
+    ) -> Result<Config, ConfigError> {
         let wrong = |place: &str, why: &dyn std::fmt::Display| ConfigError::Wrong {
             place: place.into(),
             why: why.to_string(),
         };
         let mut table: toml::Table = text.parse().map_err(|e| wrong(place, &e))?;
         // The file alone first, so that its faults are not blamed on the environment.
-        let mut config = table.clone().try_into::<Config>().map_err(|e| wrong(place, &e))?;
+        let mut config = table
+            .clone()
+            .try_into::<Config>()
+            .map_err(|e| wrong(place, &e))?;
         for (name, value) in variables {
-            let Some(key) = name.strip_prefix("COUNTERSIGN_") else { continue };
+            let Some(key) = name.strip_prefix("COUNTERSIGN_") else {
+                continue;
+            };
             if NOT_CONFIGURATION.contains(&key) {
                 continue;
             }
-            lay_over(&mut table, &key.to_ascii_lowercase(), &value).map_err(|why| wrong(&name, &why))?;
-            config = table.clone().try_into::<Config>().map_err(|e| wrong(&name, &e))?;
+            lay_over(&mut table, &key.to_ascii_lowercase(), &value)
+                .map_err(|why| wrong(&name, &why))?;
+            config = table
+                .clone()
+                .try_into::<Config>()
+                .map_err(|e| wrong(&name, &e))?;
         }
         config.check().map_err(|why| wrong(place, &why))?;
         Ok(config)
@@ -204,12 +230,20 @@ impl Config {
         if self.metrics.listen.is_some_and(|a| !a.ip().is_loopback()) {
             return Err("metrics.listen: a loopback address, as it asks for no token; elsewhere use GET /metrics with one".into());
         }
-        if self.public_url.as_ref().is_some_and(|url| url.ends_with('/') || !url.contains("://")) {
-            return Err("public_url: such as https://log.example.com, without a slash at the end".into());
+        if self
+            .public_url
+            .as_ref()
+            .is_some_and(|url| url.ends_with('/') || !url.contains("://"))
+        {
+            return Err(
+                "public_url: such as https://log.example.com, without a slash at the end".into(),
+            );
         }
         let limits = &self.limits;
         if limits.connections == 0 || limits.requests == 0 || limits.header_bytes < 8_192 {
-            return Err("limits: at least one connection, one request, and 8,192 bytes of headers".into());
+            return Err(
+                "limits: at least one connection, one request, and 8,192 bytes of headers".into(),
+            );
         }
         Ok(())
     }
@@ -218,7 +252,9 @@ impl Config {
     #[must_use]
     pub fn url(&self, address: SocketAddr) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
-        self.public_url.clone().unwrap_or_else(|| format!("{scheme}://{address}"))
+        self.public_url
+            .clone()
+            .unwrap_or_else(|| format!("{scheme}://{address}"))
     }
 }
 
@@ -228,14 +264,21 @@ fn lay_over(table: &mut toml::Table, key: &str, value: &str) -> Result<(), Strin
         Some((path, last)) => {
             let mut inner = table;
             for part in path.split("__") {
-                let entry = inner.entry(part).or_insert_with(|| toml::Value::Table(toml::Table::new()));
-                inner = entry.as_table_mut().ok_or_else(|| format!("`{part}` is no table"))?;
+                let entry = inner
+                    .entry(part)
+                    .or_insert_with(|| toml::Value::Table(toml::Table::new()));
+                inner = entry
+                    .as_table_mut()
+                    .ok_or_else(|| format!("`{part}` is no table"))?;
             }
             (inner, last)
         }
     };
     // Numbers and truth values as TOML writes them; everything else is a string, without quotes.
-    let parsed = format!("v = {value}").parse::<toml::Table>().ok().and_then(|mut t| t.remove("v"));
+    let parsed = format!("v = {value}")
+        .parse::<toml::Table>()
+        .ok()
+        .and_then(|mut t| t.remove("v"));
     let parsed = match parsed {
         Some(v @ (toml::Value::Integer(_) | toml::Value::Boolean(_))) => v,
         _ => toml::Value::String(value.into()),
@@ -257,10 +300,28 @@ mod tests {
     fn nothing_is_a_configuration_and_variables_lie_over_the_file() {
         assert_eq!(read("", &[]).unwrap(), Config::default());
         let text = "listen = \"127.0.0.1:1\"\n[limits]\nrequests = 7\n";
-        let config = read(text, &[("COUNTERSIGN_LIMITS__REQUESTS", "9"), ("COUNTERSIGN_DIR", "/x"), ("PATH", "/bin")]).unwrap();
+        let config = read(
+            text,
+            &[
+                ("COUNTERSIGN_LIMITS__REQUESTS", "9"),
+                ("COUNTERSIGN_DIR", "/x"),
+                ("PATH", "/bin"),
+            ],
+        )
+        .unwrap();
         assert_eq!((config.listen.port(), config.limits.requests), (1, 9));
-        let tls = [("COUNTERSIGN_TLS__CERT", "a.pem"), ("COUNTERSIGN_TLS__KEY", "b.pem")];
-        assert!(read("[tls]\ncert = \"x\"\nkey = \"y\"\n", &tls).unwrap().tls.unwrap().cert.ends_with("a.pem"));
+        let tls = [
+            ("COUNTERSIGN_TLS__CERT", "a.pem"),
+            ("COUNTERSIGN_TLS__KEY", "b.pem"),
+        ];
+        assert!(
+            read("[tls]\ncert = \"x\"\nkey = \"y\"\n", &tls)
+                .unwrap()
+                .tls
+                .unwrap()
+                .cert
+                .ends_with("a.pem")
+        );
     }
 
     #[test]
@@ -270,8 +331,16 @@ mod tests {
             ("listen = \"here\"", &[], "listen"),
             ("[limits]\nrequests = 0", &[], "limits"),
             ("[metrics]\nlisten = \"0.0.0.0:9\"", &[], "metrics.listen"),
-            ("", &[("COUNTERSIGN_LISEN", "127.0.0.1:1")], "COUNTERSIGN_LISEN"),
-            ("", &[("COUNTERSIGN_LIMITS__REQUESTS", "many")], "COUNTERSIGN_LIMITS__REQUESTS"),
+            (
+                "",
+                &[("COUNTERSIGN_LISEN", "127.0.0.1:1")],
+                "COUNTERSIGN_LISEN",
+            ),
+            (
+                "",
+                &[("COUNTERSIGN_LIMITS__REQUESTS", "many")],
+                "COUNTERSIGN_LIMITS__REQUESTS",
+            ),
         ] {
             let error = read(text, variables).unwrap_err();
             assert!(error.contains(named), "{error}");

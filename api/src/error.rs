@@ -138,7 +138,11 @@ impl Problem {
     #[must_use]
     pub fn internal(inside: &dyn std::fmt::Display) -> Problem {
         tracing::error!(error = %inside, "a fault of the service");
-        Problem::new(Code::Internal, "a fault of the service; its operator finds more in the trace").retry_after(1_000)
+        Problem::new(
+            Code::Internal,
+            "a fault of the service; its operator finds more in the trace",
+        )
+        .retry_after(1_000)
     }
 
     /// As problem JSON (RFC 9457).
@@ -169,13 +173,19 @@ impl IntoResponse for Problem {
         let status = StatusCode::from_u16(self.code.status()).expect("Problem: status");
         let mut answer = (status, self.to_json().to_string()).into_response();
         let headers = answer.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(ms) = self.retry_after_ms {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1_000)));
         }
         if status == StatusCode::UNAUTHORIZED {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer error=\"invalid_token\""));
+            headers.insert(
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer error=\"invalid_token\""),
+            );
         }
         answer
     }
@@ -194,9 +204,12 @@ mod tests {
 
     #[test]
     fn a_problem_has_the_members_that_clients_branch_on() {
-        let problem = Problem::new(Code::TooLarge, "41,000 bytes of payload; the limit is 40,000")
-            .with("limit", 40_000)
-            .retry_after(1_500);
+        let problem = Problem::new(
+            Code::TooLarge,
+            "41,000 bytes of payload; the limit is 40,000",
+        )
+        .with("limit", 40_000)
+        .retry_after(1_500);
         let body = problem.to_json();
         assert_eq!(body["code"], "TOO_LARGE");
         assert_eq!(body["status"], 413);

@@ -8,14 +8,19 @@ use countersign_verifier::{
     hash::{Hash, sha256},
     json::{canonical, parse as parse_json},
     key::{IdentityId, PrivateKey},
-    leaf::{By, Class, Decision, Leaf, Millis, Signed, write_operation, write_receipt, write_system},
+    leaf::{
+        By, Class, Decision, Leaf, Millis, Signed, write_operation, write_receipt, write_system,
+    },
     operation::{Observed, Operation, PAYLOAD_TYPE},
 };
 use serde_json::{Map, Value, json};
 
 use crate::{
     error::{Code, Problem},
-    state::{At, Caller, Decided, Identity, Opened, State, identity::Possession, refusal, request_hash, resource},
+    state::{
+        At, Caller, Decided, Identity, Opened, State, identity::Possession, refusal, request_hash,
+        resource,
+    },
 };
 
 /// Name spaces of the log's lookup keys.
@@ -103,7 +108,11 @@ impl Ledger {
         }
     }
 
-    fn judge_receipt(&mut self, request: &ReceiptRequest, context: &Context<'_>) -> Result<Ruling<Problem>, StoreError> {
+    fn judge_receipt(
+        &mut self,
+        request: &ReceiptRequest,
+        context: &Context<'_>,
+    ) -> Result<Ruling<Problem>, StoreError> {
         if let Some(index) = find_receipt(context, request, &request.verified)? {
             return Ok(Ruling::Existing(index));
         }
@@ -117,13 +126,20 @@ impl Ledger {
             return Ok(Ruling::Existing(index));
         }
         // OK because `admit` gives at least one.
-        let first = self.state.identities.get(&counted[0].identity).expect("Ledger::judge_receipt: an admitted signer");
+        let first = self
+            .state
+            .identities
+            .get(&counted[0].identity)
+            .expect("Ledger::judge_receipt: an admitted signer");
         let by = By {
             identity: first.id,
             class: first.class,
             session: None,
         };
-        let signatures: Vec<_> = counted.iter().map(|v| (v.identity, v.signature.as_slice())).collect();
+        let signatures: Vec<_> = counted
+            .iter()
+            .map(|v| (v.identity, v.signature.as_slice()))
+            .collect();
         let signed = Signed {
             payload_type: &request.payload_type,
             payload: &request.payload,
@@ -131,7 +147,10 @@ impl Ledger {
         };
         let mut leaf = Vec::new();
         if let Err(error) = write_receipt(&mut leaf, Millis(context.at), &by, signed) {
-            return Ok(Ruling::Refuse(Problem::new(Code::TooLarge, format!("the receipt does not fit a leaf: {error}"))));
+            return Ok(Ruling::Refuse(Problem::new(
+                Code::TooLarge,
+                format!("the receipt does not fit a leaf: {error}"),
+            )));
         }
         self.state.receipt_taken(context.at);
         Ok(Ruling::Append(Entry {
@@ -141,18 +160,27 @@ impl Ledger {
         }))
     }
 
-    fn judge_operation(&mut self, request: &OperationRequest, context: &Context<'_>) -> Result<Ruling<Problem>, StoreError> {
+    fn judge_operation(
+        &mut self,
+        request: &OperationRequest,
+        context: &Context<'_>,
+    ) -> Result<Ruling<Problem>, StoreError> {
         let operation = &request.operation;
         let caller = match self.caller(&request.signer) {
             Ok(caller) => caller,
             Err(problem) => return Ok(Ruling::Refuse(problem)),
         };
         let nonce_key = nonce_key(&caller.id, &operation.nonce);
-        if let Some((index, first)) = find_operation(context, &nonce_key, &caller.id, &operation.nonce)? {
+        if let Some((index, first)) =
+            find_operation(context, &nonce_key, &caller.id, &operation.nonce)?
+        {
             if request_hash(&first) == request_hash(operation) {
                 return Ok(Ruling::Existing(index));
             }
-            let problem = Problem::new(Code::IdempotencyMismatch, format!("the nonce was first used at index {index} for another request"));
+            let problem = Problem::new(
+                Code::IdempotencyMismatch,
+                format!("the nonce was first used at index {index} for another request"),
+            );
             return Ok(Ruling::Refuse(problem.with("first_index", index)));
         }
         if let Err(problem) = fresh(operation, context.at) {
@@ -164,7 +192,9 @@ impl Ledger {
         };
         let decided = match precondition(context, &caller, operation)? {
             Some(refused) => refused,
-            None => self.state.decide(&Caller { identity: &caller }, operation, at),
+            None => self
+                .state
+                .decide(&Caller { identity: &caller }, operation, at),
         };
         if let Decided::Refused(code, message, detail) = &decided {
             // What cannot be read is no request that a gate denied.
@@ -173,14 +203,26 @@ impl Ledger {
                 problem.detail = detail.clone();
                 return Ok(Ruling::Refuse(problem));
             }
-            let kind = refusal::Kind::new(caller.id, &operation.tool, code.name(), &resource(operation));
+            let kind = refusal::Kind::new(
+                caller.id,
+                &operation.tool,
+                code.name(),
+                &resource(operation),
+            );
             if let Some(index) = self.state.refusals.folds_into(&kind, context.at) {
                 let ends = context.at + refusal::FOLD_MS;
                 self.folds.entry(index).or_insert((0, ends)).0 += 1;
                 return Ok(Ruling::Existing(index));
             }
         }
-        let entry = self.write(&caller, operation, &request.payload, &request.signer.signature, &decided, context);
+        let entry = self.write(
+            &caller,
+            operation,
+            &request.payload,
+            &request.signer.signature,
+            &decided,
+            context,
+        );
         Ok(match entry {
             Ok(leaf) => Ruling::Append(Entry {
                 leaf,
@@ -194,7 +236,10 @@ impl Ledger {
     /// The identity whose current key made this signature, if it may sign operations.
     fn caller(&self, signer: &Verified) -> Result<Identity, Problem> {
         let Some(identity) = self.state.identities.get(&signer.identity) else {
-            return Err(Problem::new(Code::SignerUnknown, "the key that signed is not enrolled in this account"));
+            return Err(Problem::new(
+                Code::SignerUnknown,
+                "the key that signed is not enrolled in this account",
+            ));
         };
         if let Some(index) = identity.revoked {
             return Err(revoked(identity, index));
@@ -204,7 +249,8 @@ impl Ledger {
         }
         if identity.possession == Possession::Stated {
             let why = "this key may sign receipts; to sign operations it must first prove itself (identity rotate --possession)";
-            return Err(Problem::new(Code::PossessionUnproved, why).with("identity", identity.id.to_string()));
+            return Err(Problem::new(Code::PossessionUnproved, why)
+                .with("identity", identity.id.to_string()));
         }
         Ok(identity.clone())
     }
@@ -225,7 +271,12 @@ impl Ledger {
             session: operation.session.clone(),
         };
         let text = decision_text(decided);
-        assert!(text.len() <= DECISION_BYTES_MAX, "Ledger::write: a decision of {} bytes by `{}`", text.len(), operation.tool);
+        assert!(
+            text.len() <= DECISION_BYTES_MAX,
+            "Ledger::write: a decision of {} bytes by `{}`",
+            text.len(),
+            operation.tool
+        );
         let decision = match decided {
             Decided::Applied(_) => Decision::Applied { effect: &text },
             Decided::Refused(code, ..) => Decision::Refused {
@@ -239,8 +290,12 @@ impl Ledger {
             signatures: &[(caller.id, signature)],
         };
         let mut leaf = Vec::new();
-        write_operation(&mut leaf, Millis(context.at), &by, signed, decision)
-            .map_err(|error| Problem::new(Code::TooLarge, format!("the operation does not fit a leaf: {error}")))?;
+        write_operation(&mut leaf, Millis(context.at), &by, signed, decision).map_err(|error| {
+            Problem::new(
+                Code::TooLarge,
+                format!("the operation does not fit a leaf: {error}"),
+            )
+        })?;
         self.take(&leaf);
         Ok(leaf)
     }
@@ -249,7 +304,9 @@ impl Ledger {
     fn take(&mut self, leaf: &[u8]) {
         // OK because the bytes were written a moment ago by the writers of the form that this reads; a replay reads them too.
         let parsed = Leaf::parse(leaf).expect("Ledger::take: our own leaf");
-        self.state.apply(&parsed).expect("Ledger::take: our own leaf applies");
+        self.state
+            .apply(&parsed)
+            .expect("Ledger::take: our own leaf applies");
     }
 
     fn system(&mut self, at: u64, event: &str) -> Entry {
@@ -320,13 +377,22 @@ impl Judge for Ledger {
         let signature = self.service.sign(&pae(PAYLOAD_TYPE, &payload));
         let id = self.service.public().identity();
         // OK because leaf 0 names the service.
-        let service = self.state.identities.get(&id).expect("Ledger::due: the service's identity").clone();
+        let service = self
+            .state
+            .identities
+            .get(&id)
+            .expect("Ledger::due: the service's identity")
+            .clone();
         let at = At {
             at: context.at,
             index: context.index,
         };
-        let decided = self.state.decide(&Caller { identity: &service }, &operation, at);
-        let leaf = self.write(&service, &operation, &payload, &signature, &decided, context);
+        let decided = self
+            .state
+            .decide(&Caller { identity: &service }, &operation, at);
+        let leaf = self.write(
+            &service, &operation, &payload, &signature, &decided, context,
+        );
         Ok(leaf.ok().map(|leaf| Entry {
             leaf,
             unique: vec![nonce_key(&id, &operation.nonce)],
@@ -334,7 +400,11 @@ impl Judge for Ledger {
         }))
     }
 
-    fn judge(&mut self, request: &Request, context: &Context<'_>) -> Result<Ruling<Problem>, StoreError> {
+    fn judge(
+        &mut self,
+        request: &Request,
+        context: &Context<'_>,
+    ) -> Result<Ruling<Problem>, StoreError> {
         match request {
             Request::Receipt(receipt) => self.judge_receipt(receipt, context),
             Request::Operation(operation) => self.judge_operation(operation, context),
@@ -342,7 +412,11 @@ impl Judge for Ledger {
     }
 
     fn clock_adjusted(&mut self, context: &Context<'_>, from: u64, to: u64) -> Entry {
-        let event = format!("{{\"type\":\"clock_adjusted\",\"from\":\"{}\",\"to\":\"{}\"}}", Millis(from), Millis(to));
+        let event = format!(
+            "{{\"type\":\"clock_adjusted\",\"from\":\"{}\",\"to\":\"{}\"}}",
+            Millis(from),
+            Millis(to)
+        );
         self.system(context.at, &event)
     }
 
@@ -361,38 +435,57 @@ fn admit(state: &State, request: &ReceiptRequest) -> Result<Vec<Verified>, Probl
     let mut stale = None;
     for verified in &request.verified {
         match state.identities.get(&verified.identity) {
-            Some(identity) if let Some(index) = identity.revoked => stale = Some(revoked(identity, index)),
-            Some(identity) if identity.key.sha256 != verified.key => stale = Some(retired(identity)),
+            Some(identity) if let Some(index) = identity.revoked => {
+                stale = Some(revoked(identity, index))
+            }
+            Some(identity) if identity.key.sha256 != verified.key => {
+                stale = Some(retired(identity))
+            }
             Some(_) => counted.push(verified.clone()),
             None => {}
         }
     }
     if counted.is_empty() {
-        return Err(stale.unwrap_or_else(|| Problem::new(Code::SignerUnknown, "no signature by an enrolled key")));
+        return Err(stale.unwrap_or_else(|| {
+            Problem::new(Code::SignerUnknown, "no signature by an enrolled key")
+        }));
     }
     if let Err(why) = state.receipts.check_type(&request.payload_type) {
-        return Err(Problem::new(Code::TypeNotAllowed, why).with("payload_type", request.payload_type.as_str()));
+        return Err(Problem::new(Code::TypeNotAllowed, why)
+            .with("payload_type", request.payload_type.as_str()));
     }
     let need = state.receipts.threshold_for(&request.payload_type);
     if counted.len() < need {
         let have = counted.len();
-        let why = format!("{have} distinct enrolled key(s) signed; the receipt policy asks for {need}");
-        return Err(Problem::new(Code::ThresholdNotMet, why).with("have", have).with("need", need));
+        let why =
+            format!("{have} distinct enrolled key(s) signed; the receipt policy asks for {need}");
+        return Err(Problem::new(Code::ThresholdNotMet, why)
+            .with("have", have)
+            .with("need", need));
     }
     Ok(counted)
 }
 
 fn revoked(identity: &Identity, index: u64) -> Problem {
-    Problem::new(Code::KeyRevoked, format!("`{}` was revoked at index {index}", identity.name))
-        .with("identity", identity.id.to_string())
-        .with("revoked_index", index)
+    Problem::new(
+        Code::KeyRevoked,
+        format!("`{}` was revoked at index {index}", identity.name),
+    )
+    .with("identity", identity.id.to_string())
+    .with("revoked_index", index)
 }
 
 fn retired(identity: &Identity) -> Problem {
     let since = identity.rotations.last().map_or(0, |c| c.index);
-    Problem::new(Code::KeyRevoked, format!("`{}` has another key since index {since}; this one is retired", identity.name))
-        .with("identity", identity.id.to_string())
-        .with("retired_index", since)
+    Problem::new(
+        Code::KeyRevoked,
+        format!(
+            "`{}` has another key since index {since}; this one is retired",
+            identity.name
+        ),
+    )
+    .with("identity", identity.id.to_string())
+    .with("retired_index", since)
 }
 
 fn fresh(operation: &Operation, at: u64) -> Result<(), Problem> {
@@ -401,12 +494,21 @@ fn fresh(operation: &Operation, at: u64) -> Result<(), Problem> {
         return Ok(());
     }
     let spell = |ms| Millis(ms).to_string();
-    let why = format!("issued_at is {} s away from log time; 600 s are allowed", issued.abs_diff(at) / 1_000);
-    Err(Problem::new(Code::ClockSkew, why).with("issued_at", spell(issued)).with("server_time", spell(at)))
+    let why = format!(
+        "issued_at is {} s away from log time; 600 s are allowed",
+        issued.abs_diff(at) / 1_000
+    );
+    Err(Problem::new(Code::ClockSkew, why)
+        .with("issued_at", spell(issued))
+        .with("server_time", spell(at)))
 }
 
 /// What the caller says that it has seen must be so.
-fn precondition(context: &Context<'_>, caller: &Identity, operation: &Operation) -> Result<Option<Decided>, StoreError> {
+fn precondition(
+    context: &Context<'_>,
+    caller: &Identity,
+    operation: &Operation,
+) -> Result<Option<Decided>, StoreError> {
     for hash in &operation.prev {
         let below = match context.find(&Key::new(Key::LEAF_HASH, hash))? {
             Some(index) => context.leaf(index)?,
@@ -417,16 +519,27 @@ fn precondition(context: &Context<'_>, caller: &Identity, operation: &Operation)
                 && matches!(Leaf::parse(&leaf), Ok(Leaf::Operation(op)) if op.by.identity == caller.id)
         });
         if !same {
-            let refused = Decided::refuse(Code::PrevUnknown, "no operation of this identity below this one has that leaf hash");
+            let refused = Decided::refuse(
+                Code::PrevUnknown,
+                "no operation of this identity below this one has that leaf hash",
+            );
             return Ok(Some(refused.with("prev", hash.to_hex())));
         }
     }
     if let Some(Observed { size, root }) = operation.observed {
         let ours = context.root_at(size)?;
         if ours != Some(root) {
-            let refused = Decided::refuse(Code::ObservedMismatch, "this log has another root at the size observed, or never had that size");
+            let refused = Decided::refuse(
+                Code::ObservedMismatch,
+                "this log has another root at the size observed, or never had that size",
+            );
             let ours = ours.map(|h| h.to_hex());
-            return Ok(Some(refused.with("size", size).with("observed", root.to_hex()).with("ours", ours)));
+            return Ok(Some(
+                refused
+                    .with("size", size)
+                    .with("observed", root.to_hex())
+                    .with("ours", ours),
+            ));
         }
     }
     Ok(None)
@@ -461,19 +574,28 @@ fn nonce_key(identity: &IdentityId, nonce: &str) -> Key {
 }
 
 /// The leaf of the same PAE under the same keys.
-fn find_receipt(context: &Context<'_>, request: &ReceiptRequest, signers: &[Verified]) -> Result<Option<u64>, StoreError> {
+fn find_receipt(
+    context: &Context<'_>,
+    request: &ReceiptRequest,
+    signers: &[Verified],
+) -> Result<Option<u64>, StoreError> {
     if signers.is_empty() {
         return Ok(None);
     }
     let Some(index) = context.find(&receipt_key(&request.pae_sha256, signers))? else {
         return Ok(None);
     };
-    let Some(leaf) = context.leaf(index)? else { return Ok(None) };
+    let Some(leaf) = context.leaf(index)? else {
+        return Ok(None);
+    };
     let same = match Leaf::parse(&leaf) {
         Ok(Leaf::Receipt(receipt)) => {
             receipt.envelope.payload_type == request.payload_type
                 && receipt.envelope.payload == request.payload
-                && receipt.signers.iter().eq(signers.iter().map(|s| &s.identity))
+                && receipt
+                    .signers
+                    .iter()
+                    .eq(signers.iter().map(|s| &s.identity))
         }
         _ => false,
     };
@@ -487,11 +609,19 @@ fn find_operation(
     identity: &IdentityId,
     nonce: &str,
 ) -> Result<Option<(u64, Operation)>, StoreError> {
-    let Some(index) = context.find(key)? else { return Ok(None) };
-    let Some(leaf) = context.leaf(index)? else { return Ok(None) };
-    let Ok(Leaf::Operation(found)) = Leaf::parse(&leaf) else { return Ok(None) };
+    let Some(index) = context.find(key)? else {
+        return Ok(None);
+    };
+    let Some(leaf) = context.leaf(index)? else {
+        return Ok(None);
+    };
+    let Ok(Leaf::Operation(found)) = Leaf::parse(&leaf) else {
+        return Ok(None);
+    };
     let operation = Operation::parse(&found.envelope.payload).ok();
-    Ok(operation.filter(|o| found.by.identity == *identity && o.nonce == nonce).map(|o| (index, o)))
+    Ok(operation
+        .filter(|o| found.by.identity == *identity && o.nonce == nonce)
+        .map(|o| (index, o)))
 }
 
 /// The result of a leaf's decision as an object, and whether it was applied.

@@ -5,11 +5,17 @@
 //! time; only [`app`] puts real parts together.
 
 pub mod account;
+pub mod app;
 pub mod config;
 pub mod data_dir;
+pub mod doors;
 pub mod error;
+pub mod init;
 pub mod ledger;
+pub mod metrics;
 pub mod query;
+pub mod service;
 pub mod state;
 pub mod submit;
 pub mod tools;
+pub mod trace;

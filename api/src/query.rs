@@ -40,7 +40,9 @@ pub enum By {
 pub fn proof(reader: &Reader<State>, index: u64) -> Result<TlogProof, Problem> {
     let published = reader.published();
     within(&published, index)?;
-    let path = Prover::new(reader, published.head.size).inclusion(index).map_err(|e| unreadable(&e))?;
+    let path = Prover::new(reader, published.head.size)
+        .inclusion(index)
+        .map_err(|e| unreadable(&e))?;
     Ok(tlog_proof(index, path, &published))
 }
 
@@ -68,19 +70,28 @@ pub fn evidence(reader: &Reader<State>, index: u64) -> Result<Evidence, Problem>
 /// `Malformed` for none, too many, or another order; `NotInTree`.
 pub fn evidence_set(reader: &Reader<State>, indexes: &[u64]) -> Result<EvidenceSet, Problem> {
     let published = reader.published();
-    if indexes.is_empty() || indexes.len() > MULTI_LEAVES_MAX || !indexes.is_sorted_by(|a, b| a < b) {
-        let why = format!("indexes: 1 to {MULTI_LEAVES_MAX} numbers, each larger than the one before");
+    if indexes.is_empty() || indexes.len() > MULTI_LEAVES_MAX || !indexes.is_sorted_by(|a, b| a < b)
+    {
+        let why =
+            format!("indexes: 1 to {MULTI_LEAVES_MAX} numbers, each larger than the one before");
         return Err(Problem::new(Code::Malformed, why));
     }
     // OK because the list is not empty.
     within(&published, *indexes.last().expect("query::evidence_set"))?;
     let prover = Prover::new(reader, published.head.size);
-    let leaves: Vec<(u64, Vec<u8>)> = indexes.iter().map(|i| Ok((*i, leaf(reader, *i)?))).collect::<Result<_, Problem>>()?;
+    let leaves: Vec<(u64, Vec<u8>)> = indexes
+        .iter()
+        .map(|i| Ok((*i, leaf(reader, *i)?)))
+        .collect::<Result<_, Problem>>()?;
     let of: Vec<(u64, &Vec<u8>)> = leaves.iter().map(|(i, l)| (*i, l)).collect();
     let support = support(reader, &prover, &of)?;
     // OK because the indexes were checked above, and the verifier's nodes are those of its own order.
     let nodes = multi::nodes(indexes, published.head.size).map_err(|e| Problem::internal(&e))?;
-    let hashes = nodes.iter().map(|node| prover.node(node.level, node.index).map_err(|e| unreadable(&e)));
+    let hashes = nodes.iter().map(|node| {
+        prover
+            .node(node.level, node.index)
+            .map_err(|e| unreadable(&e))
+    });
     let multi = hashes.collect::<Result<_, _>>()?;
     Ok(EvidenceSet {
         checkpoint: published.note.clone(),
@@ -96,10 +107,17 @@ pub fn evidence_set(reader: &Reader<State>, indexes: &[u64]) -> Result<EvidenceS
 /// `NotFound`, or `NotInTree` while it is committed and not published.
 pub fn index_of(reader: &Reader<State>, hash: &Hash) -> Result<u64, Problem> {
     let none = || Problem::new(Code::NotFound, "no leaf of this log has this hash");
-    let index = reader.find(&Key::new(Key::LEAF_HASH, hash)).map_err(|e| unreadable(&e))?.ok_or_else(none)?;
+    let index = reader
+        .find(&Key::new(Key::LEAF_HASH, hash))
+        .map_err(|e| unreadable(&e))?
+        .ok_or_else(none)?;
     within(&reader.published(), index)?;
     // The key holds half of the hash; the leaf settles it.
-    if leaf_hash(&leaf(reader, index)?) == *hash { Ok(index) } else { Err(none()) }
+    if leaf_hash(&leaf(reader, index)?) == *hash {
+        Ok(index)
+    } else {
+        Err(none())
+    }
 }
 
 /// The receipts with this payload or subject, earliest first, after index `after`.
@@ -111,12 +129,18 @@ pub fn lookup(reader: &Reader<State>, by: By, after: Option<u64>) -> Result<Valu
         By::Payload(hash) => Key::new(space::PAYLOAD, hash),
         By::Subject(hash) => Key::new(space::SUBJECT, hash),
     };
-    let indexes = reader.postings(&key, after, LOOKUP_PAGE).map_err(|e| unreadable(&e))?;
-    let next = (indexes.len() == LOOKUP_PAGE).then(|| indexes.last().copied()).flatten();
+    let indexes = reader
+        .postings(&key, after, LOOKUP_PAGE)
+        .map_err(|e| unreadable(&e))?;
+    let next = (indexes.len() == LOOKUP_PAGE)
+        .then(|| indexes.last().copied())
+        .flatten();
     let mut entries = Vec::with_capacity(indexes.len());
     for index in indexes {
         let bytes = leaf(reader, index)?;
-        let Ok(Leaf::Receipt(receipt)) = Leaf::parse(&bytes) else { continue };
+        let Ok(Leaf::Receipt(receipt)) = Leaf::parse(&bytes) else {
+            continue;
+        };
         let same = match &by {
             By::Payload(hash) => sha256(&receipt.envelope.payload) == *hash,
             By::Subject(hash) => {
@@ -141,7 +165,11 @@ fn tlog_proof(index: u64, path: Vec<Hash>, published: &Published) -> TlogProof {
 }
 
 /// Leaf 0 and the enrolment chains of everyone who signed these leaves.
-fn support(reader: &Reader<State>, prover: &Prover<'_>, leaves: &[(u64, &Vec<u8>)]) -> Result<Vec<Support>, Problem> {
+fn support(
+    reader: &Reader<State>,
+    prover: &Prover<'_>,
+    leaves: &[(u64, &Vec<u8>)],
+) -> Result<Vec<Support>, Problem> {
     let version = reader.version();
     let mut indexes = std::collections::BTreeSet::new();
     for (index, bytes) in leaves {
@@ -173,12 +201,22 @@ fn leaf(reader: &Reader<State>, index: u64) -> Result<Vec<u8>, Problem> {
 }
 
 fn within(published: &Published, index: u64) -> Result<(), Problem> {
-    if index < published.head.size { Ok(()) } else { Err(not_in_tree(index, published.head.size)) }
+    if index < published.head.size {
+        Ok(())
+    } else {
+        Err(not_in_tree(index, published.head.size))
+    }
 }
 
 fn not_in_tree(index: u64, size: u64) -> Problem {
-    let why = format!("leaf {index} is not in the published tree, which has leaves 0 to {}", size.saturating_sub(1));
-    Problem::new(Code::NotInTree, why).with("index", index).with("size", size).retry_after(SOON_MS)
+    let why = format!(
+        "leaf {index} is not in the published tree, which has leaves 0 to {}",
+        size.saturating_sub(1)
+    );
+    Problem::new(Code::NotInTree, why)
+        .with("index", index)
+        .with("size", size)
+        .retry_after(SOON_MS)
 }
 
 /// A store that cannot be read, for clients.

@@ -5,12 +5,13 @@
 
 use std::time::Duration;
 
-use countersign_log::{Key, Outcome, Sequenced, Stop};
+use countersign_log::{Key, Outcome, Pending, Sequenced, Stop, Turned};
 use countersign_verifier::{
     dsse::{Envelope, Signature},
     hash::{Hash, sha256},
     json::{Fault, JsonError},
     key::IdentityId,
+    leaf::Leaf,
     operation::{Operation, PAYLOAD_TYPE},
     statement::{self, Statement},
 };
@@ -93,7 +94,11 @@ pub struct Written {
 ///
 /// # Errors
 /// By the table of receipts: malformed, too large, nobody we know, or nothing that verifies.
-pub fn prepare_receipt(state: &State, body: &[u8], has_token: bool) -> Result<PreparedReceipt, Problem> {
+pub fn prepare_receipt(
+    state: &State,
+    body: &[u8],
+    has_token: bool,
+) -> Result<PreparedReceipt, Problem> {
     let envelope = Envelope::parse(body).map_err(|e| malformed(&e))?;
     let pae = envelope.pae();
     let (verified, dropped) = check_signatures(state, &pae, &envelope.signatures);
@@ -126,14 +131,18 @@ pub fn prepare_operation(state: &State, envelope: Envelope) -> Result<OperationR
         return Err(Problem::new(Code::Malformed, why).with("pointer", "/signed/payloadType"));
     }
     if envelope.signatures.len() != 1 {
-        let why = format!("an operation has one signature, by who asks; this has {}", envelope.signatures.len());
+        let why = format!(
+            "an operation has one signature, by who asks; this has {}",
+            envelope.signatures.len()
+        );
         return Err(Problem::new(Code::Malformed, why).with("pointer", "/signed/signatures"));
     }
     let (mut verified, _) = check_signatures(state, &envelope.pae(), &envelope.signatures);
     let Some(signer) = verified.pop() else {
         return Err(nobody(state, &envelope, false));
     };
-    let operation = Operation::parse(&envelope.payload).map_err(|e| malformed(&e).with("in", "the signed payload"))?;
+    let operation = Operation::parse(&envelope.payload)
+        .map_err(|e| malformed(&e).with("in", "the signed payload"))?;
     Ok(OperationRequest {
         operation,
         payload: envelope.payload,
@@ -144,12 +153,36 @@ pub fn prepare_operation(state: &State, envelope: Envelope) -> Result<OperationR
 /// Hands requests to the writer and waits as far as asked. One answer a request, in order.
 ///
 /// # Errors
-/// `Busy` if the queue is full, `ReadOnly` if the log is not writing.
-pub async fn write(account: &Account, requests: Vec<Request>, wanted: Wanted) -> Result<Vec<Result<Written, Problem>>, Problem> {
-    let pending = account.log.submit(requests).map_err(|turned| match turned {
-        countersign_log::Turned::Busy => Problem::new(Code::Busy, "too many writes are waiting for the disk").retry_after(1_000),
-        countersign_log::Turned::Closed => closing(),
-    })?;
+/// `Busy` if the queue is full or the service stops.
+pub async fn write(
+    account: &Account,
+    requests: Vec<Request>,
+    wanted: Wanted,
+) -> Result<Vec<Result<Written, Problem>>, Problem> {
+    wait(hand_over(account, requests)?, wanted).await
+}
+
+/// Puts requests into the writer's queue, in order.
+///
+/// # Errors
+/// `Busy`; nothing was or will be done with them.
+pub fn hand_over(account: &Account, requests: Vec<Request>) -> Result<Pending<Problem>, Problem> {
+    account.log.submit(requests).map_err(|turned| match turned {
+        Turned::Busy => {
+            Problem::new(Code::Busy, "too many writes are waiting for the disk").retry_after(1_000)
+        }
+        Turned::Closed => closing(),
+    })
+}
+
+/// Waits as far as asked.
+///
+/// # Errors
+/// `Busy` where the outcome is unknown.
+pub async fn wait(
+    pending: Pending<Problem>,
+    wanted: Wanted,
+) -> Result<Vec<Result<Written, Problem>>, Problem> {
     let work = async {
         match wanted.wait {
             Wait::Sequenced => pending.sequenced().await.map(|outcomes| (outcomes, false)),
@@ -162,12 +195,20 @@ pub async fn write(account: &Account, requests: Vec<Request>, wanted: Wanted) ->
         Ok(Err(_)) => return Err(closing()),
         Err(_) => return Err(unknown("the disk did not answer in time")),
     };
-    let state = if included { Wait::Included } else { Wait::Sequenced };
+    let state = if included {
+        Wait::Included
+    } else {
+        Wait::Sequenced
+    };
     let reached = state >= wanted.wait;
     Ok(outcomes
         .into_iter()
         .map(|outcome| match outcome {
-            Outcome::Sequenced(leaf) => Ok(Written { leaf, reached, state }),
+            Outcome::Sequenced(leaf) => Ok(Written {
+                leaf,
+                reached,
+                state,
+            }),
             Outcome::Refused(problem) => Err(problem),
             Outcome::Stopped(stop) => Err(stopped(&stop)),
         })
@@ -179,7 +220,9 @@ pub async fn write(account: &Account, requests: Vec<Request>, wanted: Wanted) ->
 pub fn stopped(stop: &Stop) -> Problem {
     match stop {
         Stop::Clock(fault) => {
-            let why = format!("the log is not writing: {fault}; its operator must accept the clock (serve --accept-clock)");
+            let why = format!(
+                "the log is not writing: {fault}; its operator must accept the clock (serve --accept-clock)"
+            );
             Problem::new(Code::ReadOnly, why).retry_after(60_000)
         }
         Stop::Store(error) => {
@@ -188,14 +231,20 @@ pub fn stopped(stop: &Stop) -> Problem {
         }
         Stop::Guard(why) => {
             tracing::error!(why, "the log will not write");
-            Problem::new(Code::ReadOnly, "the log is not writing: what is stored contradicts what was published").retry_after(60_000)
+            Problem::new(
+                Code::ReadOnly,
+                "the log is not writing: what is stored contradicts what was published",
+            )
+            .retry_after(60_000)
         }
         Stop::Closed => closing(),
     }
 }
 
 fn unknown(what: &str) -> Problem {
-    let why = format!("{what}; whether this was written is not known. Sending the very same again is safe: what is there is answered, not added");
+    let why = format!(
+        "{what}; whether this was written is not known. Sending the very same again is safe: what is there is answered, not added"
+    );
     Problem::new(Code::Busy, why).retry_after(2_000)
 }
 
@@ -207,19 +256,29 @@ fn closing() -> Problem {
 #[must_use]
 pub fn malformed(error: &JsonError) -> Problem {
     let at = |problem: Problem| {
-        let problem = problem.with("pointer", error.pointer.as_str()).with("offset", error.offset);
-        if error.line > 1 { problem.with("line", error.line) } else { problem }
+        let problem = problem
+            .with("pointer", error.pointer.as_str())
+            .with("offset", error.offset);
+        if error.line > 1 {
+            problem.with("line", error.line)
+        } else {
+            problem
+        }
     };
     match &error.what {
-        Fault::TooLarge { limit, bytes } => {
-            at(Problem::new(Code::TooLarge, error.to_string()).with("limit", *limit).with("bytes", *bytes))
-        }
+        Fault::TooLarge { limit, bytes } => at(Problem::new(Code::TooLarge, error.to_string())
+            .with("limit", *limit)
+            .with("bytes", *bytes)),
         _ => at(Problem::new(Code::Malformed, error.to_string())),
     }
 }
 
 /// The keys that verify, one signature each, in order of identity; and what is dropped.
-fn check_signatures(state: &State, pae: &[u8], signatures: &[Signature]) -> (Vec<Verified>, Vec<Dropped>) {
+fn check_signatures(
+    state: &State,
+    pae: &[u8],
+    signatures: &[Signature],
+) -> (Vec<Verified>, Vec<Dropped>) {
     let mut verified: Vec<Verified> = Vec::with_capacity(signatures.len());
     let mut dropped = Vec::new();
     let mut tries = 0;
@@ -247,8 +306,19 @@ fn check_signatures(state: &State, pae: &[u8], signatures: &[Signature]) -> (Vec
 
 /// Tries the identity that the keyid names, then, where they are few, all others. Keys of revoked identities and retired keys
 /// are tried too: who signed with one is to be told so.
-fn find_key(state: &State, pae: &[u8], signature: &Signature, hinted: Option<&Identity>, tries: &mut usize) -> Option<Verified> {
-    let others = state.identities.all_if_few().into_iter().flatten().filter(|i| hinted.is_none_or(|h| h.id != i.id));
+fn find_key(
+    state: &State,
+    pae: &[u8],
+    signature: &Signature,
+    hinted: Option<&Identity>,
+    tries: &mut usize,
+) -> Option<Verified> {
+    let others = state
+        .identities
+        .all_if_few()
+        .into_iter()
+        .flatten()
+        .filter(|i| hinted.is_none_or(|h| h.id != i.id));
     for identity in hinted.into_iter().chain(others) {
         for key in [&identity.key].into_iter().chain(&identity.retired) {
             *tries += 1;
@@ -268,20 +338,74 @@ fn find_key(state: &State, pae: &[u8], signature: &Signature, hinted: Option<&Id
 }
 
 fn nobody(state: &State, envelope: &Envelope, has_token: bool) -> Problem {
-    let named: Vec<IdentityId> = envelope.signatures.iter().filter_map(|s| Some(state.identities.hinted(&s.keyid)?.id)).collect();
+    let named: Vec<IdentityId> = envelope
+        .signatures
+        .iter()
+        .filter_map(|s| Some(state.identities.hinted(&s.keyid)?.id))
+        .collect();
     if let Some(id) = named.first() {
         let why = "a keyid names an enrolled key, and the signature does not verify under it: other bytes were signed, or by another key";
         return Problem::new(Code::SignatureInvalid, why).with("identity", id.to_string());
     }
-    let code = if has_token { Code::SignerNotAllowed } else { Code::SignerUnknown };
+    let code = if has_token {
+        Code::SignerNotAllowed
+    } else {
+        Code::SignerUnknown
+    };
     let why = "no signature by a key that is enrolled in this account; a token never replaces one";
-    Problem::new(code, why).with("enrol", "countersign identity enroll NAME --public-key FILE")
+    Problem::new(code, why).with(
+        "enrol",
+        "countersign identity enroll NAME --public-key FILE",
+    )
 }
 
 /// The SHA-256 digests of what an in-toto statement speaks of; nothing for other payloads, and none for a statement that
 /// cannot be read: a receipt's payload is opaque.
 fn subjects(envelope: &Envelope) -> impl Iterator<Item = Hash> {
-    let statement = statement::is_payload_type(&envelope.payload_type).then(|| Statement::parse(&envelope.payload).ok()).flatten();
-    let digests = statement.map(|s| s.subjects).unwrap_or_default().into_iter().flat_map(|s| s.digests);
-    digests.filter(|(algorithm, _)| algorithm == "sha256").filter_map(|(_, digest)| Hash::from_hex(&digest).ok())
+    let statement = statement::is_payload_type(&envelope.payload_type)
+        .then(|| Statement::parse(&envelope.payload).ok())
+        .flatten();
+    let digests = statement
+        .map(|s| s.subjects)
+        .unwrap_or_default()
+        .into_iter()
+        .flat_map(|s| s.digests);
+    digests
+        .filter(|(algorithm, _)| algorithm == "sha256")
+        .filter_map(|(_, digest)| Hash::from_hex(&digest).ok())
+}
+
+/// All signatures of the envelope that the leaf does not have: those dropped by the check, and those that the judge passed
+/// over because their identity was revoked or had another key by then.
+#[must_use]
+pub fn left_out(envelope: &[u8], leaf: &[u8], dropped: &[Dropped]) -> Vec<Dropped> {
+    let Ok(sent) = Envelope::parse(envelope) else {
+        return dropped.to_vec();
+    };
+    if sent.signatures.len() == 1 {
+        return Vec::new();
+    }
+    let Ok(Leaf::Receipt(stored)) = Leaf::parse(leaf) else {
+        return dropped.to_vec();
+    };
+    let mut all = dropped.to_vec();
+    for (position, signature) in sent.signatures.iter().enumerate() {
+        let known = dropped.iter().any(|d| d.position == position);
+        if !known && stored.envelope.signatures.len() + all.len() < sent.signatures.len() {
+            let kept = stored
+                .envelope
+                .signatures
+                .iter()
+                .any(|s| s.sig == signature.sig);
+            if !kept {
+                all.push(Dropped {
+                    position,
+                    keyid: signature.keyid.chars().take(128).collect(),
+                    reason: "its key is revoked or retired",
+                });
+            }
+        }
+    }
+    all.sort_by_key(|d| d.position);
+    all
 }

@@ -166,7 +166,10 @@ mod tests {
     fn it_follows_the_wall_clock_where_nothing_happens() {
         let mut clock = started();
         for s in 0..10 {
-            assert_eq!(clock.now(at(s * NS_PER_S, 0)), Ok(START_MS + s as u64 * 1000));
+            assert_eq!(
+                clock.now(at(s * NS_PER_S, 0)),
+                Ok(START_MS + s as u64 * 1000)
+            );
         }
     }
 
@@ -175,10 +178,19 @@ mod tests {
         let mut clock = started();
         let before = clock.now(at(5 * NS_PER_S, 0)).unwrap();
         let after = clock.now(at(6 * NS_PER_S, 5 * MIN)).unwrap();
-        assert!(after - before < 1002, "a second and its slew, not five minutes: {}", after - before);
+        assert!(
+            after - before < 1002,
+            "a second and its slew, not five minutes: {}",
+            after - before
+        );
         assert_eq!(clock.offset_ms() / 1000, 299);
         let fault = clock.now(at(7 * NS_PER_S, 65 * MIN)).unwrap_err();
-        assert_eq!(fault, ClockFault::Stepped { moved_ms: 65 * 60_000 });
+        assert_eq!(
+            fault,
+            ClockFault::Stepped {
+                moved_ms: 65 * 60_000
+            }
+        );
     }
 
     #[test]
@@ -218,14 +230,21 @@ mod tests {
         assert_eq!(clock.now(at(0, 0)), Ok(last));
         let last = START_MS + 11 * 60_000;
         let (mut clock, fault) = LogClock::start(last, at(0, 0)).unwrap_err();
-        assert_eq!(fault, ClockFault::Behind { wall_ms: START_MS, last_ms: last });
+        assert_eq!(
+            fault,
+            ClockFault::Behind {
+                wall_ms: START_MS,
+                last_ms: last
+            }
+        );
         assert_eq!(clock.accept(at(0, 0)), (last, last));
         assert_eq!(clock.now(at(0, 0)), Ok(last));
     }
 
     #[test]
     fn having_been_off_for_years_is_no_fault() {
-        let mut clock = LogClock::start(START_MS, at(0, 3 * 365 * 24 * 60 * MIN)).expect("forward at start");
+        let mut clock =
+            LogClock::start(START_MS, at(0, 3 * 365 * 24 * 60 * MIN)).expect("forward at start");
         assert!(clock.now(at(1, 3 * 365 * 24 * 60 * MIN)).is_ok());
     }
 
@@ -239,7 +258,10 @@ mod tests {
     fn accepting_a_step_forward_jumps_to_it() {
         let mut clock = started();
         clock.now(at(0, 60 * MIN)).unwrap_err();
-        assert_eq!(clock.accept(at(0, 60 * MIN)), (START_MS, START_MS + 3_600_000));
+        assert_eq!(
+            clock.accept(at(0, 60 * MIN)),
+            (START_MS, START_MS + 3_600_000)
+        );
         assert_eq!(clock.now(at(0, 60 * MIN)), Ok(START_MS + 3_600_000));
     }
 }

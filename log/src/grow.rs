@@ -29,7 +29,11 @@ impl Edge {
     pub fn from_parts(size: u64, levels: Vec<Vec<Hash>>) -> Edge {
         for level in 0..levels_of(size).max(levels.len()) {
             let width = levels.get(level).map_or(0, Vec::len);
-            assert_eq!(width, width_at(size, level), "Edge::from_parts: width of level {level} at size {size}");
+            assert_eq!(
+                width,
+                width_at(size, level),
+                "Edge::from_parts: width of level {level} at size {size}"
+            );
         }
         Edge { size, levels }
     }
@@ -43,7 +47,9 @@ impl Edge {
     /// The hashes of the unfinished tile at `level`; empty where that level ends with a full tile or does not exist.
     #[must_use]
     pub fn tail(&self, level: u8) -> &[Hash] {
-        self.levels.get(usize::from(level)).map_or(&[], Vec::as_slice)
+        self.levels
+            .get(usize::from(level))
+            .map_or(&[], Vec::as_slice)
     }
 
     /// Adds a leaf hash; tiles that it completes are pushed onto `full`, lowest level first.
@@ -145,10 +151,20 @@ mod tests {
         for n in 0..1_024 {
             edge.push(leaf(n), &mut full);
         }
-        let seen: Vec<_> = full.iter().map(|(t, b)| (t.level, t.index, b.len())).collect();
-        assert_eq!(seen, [(0, 0, 8192), (0, 1, 8192), (0, 2, 8192), (0, 3, 8192)]);
+        let seen: Vec<_> = full
+            .iter()
+            .map(|(t, b)| (t.level, t.index, b.len()))
+            .collect();
+        assert_eq!(
+            seen,
+            [(0, 0, 8192), (0, 1, 8192), (0, 2, 8192), (0, 3, 8192)]
+        );
         assert_eq!(edge.tail(0).len(), 0);
-        assert_eq!(edge.tail(1).len(), 4, "T32: a full tile below is one hash above");
+        assert_eq!(
+            edge.tail(1).len(),
+            4,
+            "T32: a full tile below is one hash above"
+        );
     }
 
     #[test]

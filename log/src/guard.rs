@@ -16,8 +16,10 @@ use crate::{
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum GuardError {
     /// The store ends before what was published.
-    #[error("the store ends at size {committed}, and {what} of size {published} had left the process: leaves are missing. \
-             Nothing is signed until they are back; restore a copy that holds them")]
+    #[error(
+        "the store ends at size {committed}, and {what} of size {published} had left the process: leaves are missing. \
+             Nothing is signed until they are back; restore a copy that holds them"
+    )]
     Behind {
         /// What was found: a published or signed checkpoint, or the mark.
         what: &'static str,
@@ -27,8 +29,10 @@ pub enum GuardError {
         published: u64,
     },
     /// The store holds another history than what was published.
-    #[error("at size {size} the store has another root than {what} that had left the process: leaves were changed. \
-             Nothing is signed; restore a copy that holds the published history")]
+    #[error(
+        "at size {size} the store has another root than {what} that had left the process: leaves were changed. \
+             Nothing is signed; restore a copy that holds the published history"
+    )]
     Differs {
         /// What was found.
         what: &'static str,
@@ -62,12 +66,22 @@ pub fn check(store: &dyn Store, edge: &Edge) -> Result<(), GuardError> {
 struct Stored<'a>(&'a dyn Store, &'a Edge);
 
 impl crate::prove::Tiles for Stored<'_> {
-    fn hashes(&self, level: u8, index: u64, width: usize) -> Result<Vec<countersign_verifier::hash::Hash>, StoreError> {
+    fn hashes(
+        &self,
+        level: u8,
+        index: u64,
+        width: usize,
+    ) -> Result<Vec<countersign_verifier::hash::Hash>, StoreError> {
         hashes_from(self.0, self.1, level, index, width)
     }
 }
 
-fn compare(store: &dyn Store, edge: &Edge, what: &'static str, head: &Head) -> Result<(), GuardError> {
+fn compare(
+    store: &dyn Store,
+    edge: &Edge,
+    what: &'static str,
+    head: &Head,
+) -> Result<(), GuardError> {
     if head.size > edge.size() {
         return Err(GuardError::Behind {
             what,
@@ -77,7 +91,10 @@ fn compare(store: &dyn Store, edge: &Edge, what: &'static str, head: &Head) -> R
     }
     let root = Prover::new(&Stored(store, edge), head.size).root()?;
     if root != head.root {
-        return Err(GuardError::Differs { what, size: head.size });
+        return Err(GuardError::Differs {
+            what,
+            size: head.size,
+        });
     }
     Ok(())
 }

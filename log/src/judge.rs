@@ -163,7 +163,11 @@ pub trait Judge: Send + 'static {
     ///
     /// # Errors
     /// What the store says; the batch is then abandoned and the log reloaded.
-    fn judge(&mut self, request: &Self::Request, context: &Context<'_>) -> Result<Ruling<Self::Refusal>, StoreError>;
+    fn judge(
+        &mut self,
+        request: &Self::Request,
+        context: &Context<'_>,
+    ) -> Result<Ruling<Self::Refusal>, StoreError>;
 
     /// The leaf that records an accepted change of the clock, taken into the state.
     fn clock_adjusted(&mut self, context: &Context<'_>, from: u64, to: u64) -> Entry;

@@ -149,7 +149,14 @@ impl<J: Judge> Log<J> {
             signer: options.signer,
         };
         let accept = options.accept_clock.then_some(fault).flatten();
-        let writer = Writer::new(shared.clone(), options.judge, edge, clock, options.clocks, notice_sender);
+        let writer = Writer::new(
+            shared.clone(),
+            options.judge,
+            edge,
+            clock,
+            options.clocks,
+            notice_sender,
+        );
         let threads = vec![
             spawn("log-writer", move || writer.run(&jobs, accept.is_some())),
             spawn("log-publisher", {
@@ -205,14 +212,22 @@ impl<J: Judge> Log<J> {
             published: shared.published.load().head,
             stop: shared.stop.load_full().map(|s| (*s).clone()),
             publication: shared.published_trouble.load_full().map(|e| (*e).clone()),
-            clock_offset_ms: shared.clock_offset_ms.load(std::sync::atomic::Ordering::Relaxed),
+            clock_offset_ms: shared
+                .clock_offset_ms
+                .load(std::sync::atomic::Ordering::Relaxed),
         }
     }
 
     /// Takes no more, finishes what was taken, and ends both threads.
     pub fn close(&self) {
-        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(
+            self.jobs
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             if thread.join().is_err() {
                 tracing::error!("a thread of the log ended in a panic");
@@ -229,7 +244,9 @@ impl<J: Judge> Drop for Log<J> {
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     let builder = std::thread::Builder::new().name(name.into());
-    builder.spawn(work).expect("Log::start: the system gives no thread")
+    builder
+        .spawn(work)
+        .expect("Log::start: the system gives no thread")
 }
 
 /// A submission on its way.

@@ -64,7 +64,11 @@ impl<'a> Prover<'a> {
     /// # Errors
     /// What reading tiles says.
     pub fn inclusion(&self, index: u64) -> Result<Vec<Hash>, StoreError> {
-        assert!(index < self.size, "Prover::inclusion: index {index} at size {}", self.size);
+        assert!(
+            index < self.size,
+            "Prover::inclusion: index {index} at size {}",
+            self.size
+        );
         let mut path = Vec::new();
         let (mut low, mut high) = (0, self.size);
         while high - low > 1 {
@@ -89,7 +93,11 @@ impl<'a> Prover<'a> {
     /// # Errors
     /// What reading tiles says.
     pub fn consistency(&self, old: u64) -> Result<Vec<Hash>, StoreError> {
-        assert!(old <= self.size, "Prover::consistency: {old} at size {}", self.size);
+        assert!(
+            old <= self.size,
+            "Prover::consistency: {old} at size {}",
+            self.size
+        );
         let mut path = Vec::new();
         if old == 0 || old == self.size {
             return Ok(path);
@@ -125,7 +133,11 @@ impl<'a> Prover<'a> {
     /// What reading tiles says.
     pub fn node(&self, level: u8, index: u64) -> Result<Hash, StoreError> {
         let low = index << level;
-        assert!(low < self.size, "Prover::node: node {index} of level {level} at size {}", self.size);
+        assert!(
+            low < self.size,
+            "Prover::node: node {index} of level {level} at size {}",
+            self.size
+        );
         self.subtree(low, (low + (1 << level)).min(self.size))
     }
 
@@ -192,7 +204,10 @@ mod tests {
                 edge.push(leaf(n), &mut full);
             }
             let tiles = full.into_iter().map(|(tile, bytes)| {
-                let hashes = bytes.chunks(32).map(|c| Hash(c.try_into().unwrap())).collect();
+                let hashes = bytes
+                    .chunks(32)
+                    .map(|c| Hash(c.try_into().unwrap()))
+                    .collect();
                 ((tile.level, tile.index), hashes)
             });
             Memory(edge, tiles.collect())
@@ -202,7 +217,10 @@ mod tests {
     impl Tiles for Memory {
         fn hashes(&self, level: u8, index: u64, width: usize) -> Result<Vec<Hash>, StoreError> {
             assert!((1..=256).contains(&width));
-            let all = self.1.get(&(level, index)).map_or(self.0.tail(level), Vec::as_slice);
+            let all = self
+                .1
+                .get(&(level, index))
+                .map_or(self.0.tail(level), Vec::as_slice);
             Ok(all[..width].to_vec())
         }
     }
@@ -242,7 +260,9 @@ mod tests {
     #[test]
     fn proofs_across_three_tile_levels_hold() {
         let (tiles, roots) = (Memory::with(66_000), roots(66_000));
-        for size in [255u64, 256, 257, 511, 512, 65_535, 65_536, 65_537, 65_999, 66_000] {
+        for size in [
+            255u64, 256, 257, 511, 512, 65_535, 65_536, 65_537, 65_999, 66_000,
+        ] {
             let prover = Prover::new(&tiles, size);
             let root = roots[size as usize];
             for index in [0, 1, 255, 256, size / 2, size - 1] {

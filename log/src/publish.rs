@@ -57,7 +57,11 @@ impl Publisher {
         let mut open = true;
         while open {
             let behind = shared.published.load().head.size < wanted.size;
-            let first = if behind { notices.try_recv().ok() } else { notices.recv().ok().or(Some(Notice::Close)) };
+            let first = if behind {
+                notices.try_recv().ok()
+            } else {
+                notices.recv().ok().or(Some(Notice::Close))
+            };
             for notice in first.into_iter().chain(notices.try_iter()) {
                 match notice {
                     Notice::Grown(head, more) => {

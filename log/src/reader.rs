@@ -75,7 +75,11 @@ impl<V> Reader<V> {
             return Ok(None);
         }
         let mut bytes = Vec::new();
-        for leaf in self.shared.store.entries(bundle.index * 256, usize::from(bundle.width))? {
+        for leaf in self
+            .shared
+            .store
+            .entries(bundle.index * 256, usize::from(bundle.width))?
+        {
             push_entry(&mut bytes, &leaf).map_err(|_| StoreError::Damaged {
                 what: format!("a leaf in bundle {} is too long", bundle.index),
             })?;
@@ -106,7 +110,12 @@ impl<V> Reader<V> {
     ///
     /// # Errors
     /// What the store says.
-    pub fn postings(&self, key: &Key, after: Option<u64>, limit: usize) -> Result<Vec<u64>, StoreError> {
+    pub fn postings(
+        &self,
+        key: &Key,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<u64>, StoreError> {
         let size = self.published().head.size;
         let mut found = self.shared.store.postings(key, after, limit)?;
         found.retain(|index| *index < size);
@@ -116,20 +125,37 @@ impl<V> Reader<V> {
 
 impl<V> Tiles for Reader<V> {
     fn hashes(&self, level: u8, index: u64, width: usize) -> Result<Vec<Hash>, StoreError> {
-        hashes_from(&*self.shared.store, &self.shared.edge.load(), level, index, width)
+        hashes_from(
+            &*self.shared.store,
+            &self.shared.edge.load(),
+            level,
+            index,
+            width,
+        )
     }
 }
 
 /// Whether `width` hashes of this tile exist in a tree of `size` leaves.
 fn within(size: u64, level: u8, index: u64, width: u16) -> bool {
     let hashes = size.checked_shr(8 * u32::from(level)).unwrap_or(0);
-    let end = index.checked_mul(256).and_then(|first| first.checked_add(u64::from(width)));
+    let end = index
+        .checked_mul(256)
+        .and_then(|first| first.checked_add(u64::from(width)));
     end.is_some_and(|end| end <= hashes)
 }
 
 /// The first hashes of a tile, from the store where it is full and from the edge where it is growing.
-pub(crate) fn hashes_from(store: &dyn Store, edge: &Edge, level: u8, index: u64, width: usize) -> Result<Vec<Hash>, StoreError> {
-    let full = edge.size().checked_shr(8 * (u32::from(level) + 1)).unwrap_or(0);
+pub(crate) fn hashes_from(
+    store: &dyn Store,
+    edge: &Edge,
+    level: u8,
+    index: u64,
+    width: usize,
+) -> Result<Vec<Hash>, StoreError> {
+    let full = edge
+        .size()
+        .checked_shr(8 * (u32::from(level) + 1))
+        .unwrap_or(0);
     let mut hashes = if index < full {
         tile_hashes(store, level, index)?
     } else if index == full {
@@ -139,7 +165,10 @@ pub(crate) fn hashes_from(store: &dyn Store, edge: &Edge, level: u8, index: u64,
     };
     if hashes.len() < width {
         return Err(StoreError::Damaged {
-            what: format!("tile {level}/{index} has {} hashes, {width} are needed", hashes.len()),
+            what: format!(
+                "tile {level}/{index} has {} hashes, {width} are needed",
+                hashes.len()
+            ),
         });
     }
     hashes.truncate(width);
@@ -147,10 +176,16 @@ pub(crate) fn hashes_from(store: &dyn Store, edge: &Edge, level: u8, index: u64,
 }
 
 /// The 256 hashes of a full tile that must be there.
-pub(crate) fn tile_hashes(store: &dyn Store, level: u8, index: u64) -> Result<Vec<Hash>, StoreError> {
-    let bytes = store.tile(level, index)?.ok_or_else(|| StoreError::Damaged {
-        what: format!("tile {level}/{index} is missing"),
-    })?;
+pub(crate) fn tile_hashes(
+    store: &dyn Store,
+    level: u8,
+    index: u64,
+) -> Result<Vec<Hash>, StoreError> {
+    let bytes = store
+        .tile(level, index)?
+        .ok_or_else(|| StoreError::Damaged {
+            what: format!("tile {level}/{index} is missing"),
+        })?;
     parse_hashes(&bytes, 256).map_err(|e| StoreError::Damaged {
         what: format!("tile {level}/{index}: {e}"),
     })

@@ -40,7 +40,10 @@ pub fn resource<V>(reader: &Reader<V>, path: &str, request: &HeaderMap) -> Respo
     } else if let Ok(tile) = Tile::parse(path) {
         reader.tile(&tile)
     } else {
-        return refuse(StatusCode::BAD_REQUEST, "not the path of a tile or an entry bundle (c2sp.org/tlog-tiles)");
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            "not the path of a tile or an entry bundle (c2sp.org/tlog-tiles)",
+        );
     };
     match bytes {
         Ok(Some(bytes)) => found(request, bytes, "application/octet-stream", IMMUTABLE),
@@ -52,15 +55,28 @@ pub fn resource<V>(reader: &Reader<V>, path: &str, request: &HeaderMap) -> Respo
 /// The proof that the tree of `from` leaves is a prefix of the tree of `to` (the published size if `None`): one base64 hash a
 /// line, or JSON where the client accepts that.
 #[must_use]
-pub fn consistency<V>(reader: &Reader<V>, from: u64, to: Option<u64>, request: &HeaderMap) -> Response {
+pub fn consistency<V>(
+    reader: &Reader<V>,
+    from: u64,
+    to: Option<u64>,
+    request: &HeaderMap,
+) -> Response {
     let size = reader.published().head.size;
     let to = to.unwrap_or(size);
     if from > to {
-        return refuse(StatusCode::BAD_REQUEST, &format!("from ({from}) is beyond to ({to})"));
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            &format!("from ({from}) is beyond to ({to})"),
+        );
     }
     if to > size {
-        let mut answer = refuse(StatusCode::NOT_FOUND, &format!("to ({to}) is beyond the published size ({size})"));
-        answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        let mut answer = refuse(
+            StatusCode::NOT_FOUND,
+            &format!("to ({to}) is beyond the published size ({size})"),
+        );
+        answer
+            .headers_mut()
+            .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         return answer;
     }
     let hashes = match Prover::new(reader, to).consistency(from) {
@@ -70,7 +86,10 @@ pub fn consistency<V>(reader: &Reader<V>, from: u64, to: Option<u64>, request: &
     let lines = hashes.iter().map(|h| h.to_base64());
     if accepts_json(request) {
         let list: Vec<String> = lines.map(|h| format!("\"{h}\"")).collect();
-        let body = format!("{{\"from\":{from},\"to\":{to},\"hashes\":[{}]}}", list.join(","));
+        let body = format!(
+            "{{\"from\":{from},\"to\":{to},\"hashes\":[{}]}}",
+            list.join(",")
+        );
         return found(request, body.into_bytes(), "application/json", IMMUTABLE);
     }
     let body: String = lines.map(|h| h + "\n").collect();
@@ -80,27 +99,52 @@ pub fn consistency<V>(reader: &Reader<V>, from: u64, to: Option<u64>, request: &
 /// Whether the client names JSON among what it accepts.
 #[must_use]
 pub fn accepts_json(request: &HeaderMap) -> bool {
-    request.get_all(header::ACCEPT).iter().any(|v| v.to_str().is_ok_and(|v| v.contains("application/json")))
+    request
+        .get_all(header::ACCEPT)
+        .iter()
+        .any(|v| v.to_str().is_ok_and(|v| v.contains("application/json")))
 }
 
 /// A 200 with an entity tag, or 304 where the client has these bytes.
 #[must_use]
-pub fn found(request: &HeaderMap, body: Vec<u8>, kind: &'static str, cache: &'static str) -> Response {
+pub fn found(
+    request: &HeaderMap,
+    body: Vec<u8>,
+    kind: &'static str,
+    cache: &'static str,
+) -> Response {
     let tag = format!("\"{}\"", &sha256(&body).to_hex()[..32]);
     let known = request.get_all(header::IF_NONE_MATCH).iter().any(|v| {
-        let mut tags = v.to_str().unwrap_or("").split(',').map(|t| t.trim().trim_start_matches("W/"));
+        let mut tags = v
+            .to_str()
+            .unwrap_or("")
+            .split(',')
+            .map(|t| t.trim().trim_start_matches("W/"));
         tags.any(|t| t == tag || t == "*")
     });
-    let mut answer = if known { StatusCode::NOT_MODIFIED.into_response() } else { Body::from(body).into_response() };
+    let mut answer = if known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        Body::from(body).into_response()
+    };
     let headers = answer.headers_mut();
     if !known {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     }
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
-    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_ORIGIN,
+        HeaderValue::from_static("*"),
+    );
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
     // OK because a quoted hex string is a header value.
-    headers.insert(header::ETAG, HeaderValue::from_str(&tag).expect("serve::found: entity tag"));
+    headers.insert(
+        header::ETAG,
+        HeaderValue::from_str(&tag).expect("serve::found: entity tag"),
+    );
     answer
 }
 
@@ -110,14 +154,23 @@ fn refuse(status: StatusCode, why: &str) -> Response {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(TEXT));
     // T33: what is not there now may be there soon.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(NO_STORE));
-    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_ORIGIN,
+        HeaderValue::from_static("*"),
+    );
     answer
 }
 
 fn broken(error: &StoreError) -> Response {
     tracing::error!(%error, "a read failed");
     match error {
-        StoreError::Unavailable(_) => refuse(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer just now"),
-        _ => refuse(StatusCode::INTERNAL_SERVER_ERROR, "the store is damaged here"),
+        StoreError::Unavailable(_) => refuse(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the store does not answer just now",
+        ),
+        _ => refuse(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the store is damaged here",
+        ),
     }
 }

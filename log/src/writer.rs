@@ -109,7 +109,9 @@ pub(crate) fn load<J: Judge>(store: &dyn Store, judge: &mut J) -> Result<Loaded,
     };
     while next < head.size {
         for leaf in store.entries(next, REPLAY_CHUNK)? {
-            judge.replay(next, &leaf).map_err(|why| StartError::Leaf { index: next, why })?;
+            judge
+                .replay(next, &leaf)
+                .map_err(|why| StartError::Leaf { index: next, why })?;
             next += 1;
         }
     }
@@ -122,12 +124,18 @@ fn load_edge(store: &dyn Store, head: &Head) -> Result<Edge, StoreError> {
         let width = width_at(head.size, level);
         let first = (head.size >> (8 * level)) - width as u64;
         let hashes: Result<Vec<Hash>, StoreError> = match level {
-            0 => Ok(store.entries(first, width)?.iter().map(|leaf| leaf_hash(leaf)).collect()),
+            0 => Ok(store
+                .entries(first, width)?
+                .iter()
+                .map(|leaf| leaf_hash(leaf))
+                .collect()),
             _ => (first..first + width as u64)
                 .map(|index| {
                     // OK because a tree has at most eight tile levels.
                     let below = u8::try_from(level - 1).expect("load_edge: level");
-                    Ok(countersign_verifier::tile::hash_of(&tile_hashes(store, below, index)?))
+                    Ok(countersign_verifier::tile::hash_of(&tile_hashes(
+                        store, below, index,
+                    )?))
                 })
                 .collect(),
         };
@@ -136,7 +144,10 @@ fn load_edge(store: &dyn Store, head: &Head) -> Result<Edge, StoreError> {
     let edge = Edge::from_parts(head.size, levels);
     if edge.root() != head.root {
         return Err(StoreError::Damaged {
-            what: format!("the leaves and tiles at the end of the log do not give the root stored for size {}", head.size),
+            what: format!(
+                "the leaves and tiles at the end of the log do not give the root stored for size {}",
+                head.size
+            ),
         });
     }
     Ok(edge)
@@ -220,7 +231,8 @@ impl<J: Judge> Writer<J> {
 
     /// How long until something falls due by itself.
     fn until_due(&mut self) -> Duration {
-        let (Some(due), Ok(now)) = (self.judge.next_due(), self.clock.now(self.clocks.read())) else {
+        let (Some(due), Ok(now)) = (self.judge.next_due(), self.clock.now(self.clocks.read()))
+        else {
             return IDLE;
         };
         Duration::from_millis(due.saturating_sub(now)).min(IDLE)
@@ -237,7 +249,9 @@ impl<J: Judge> Writer<J> {
                 return;
             }
         };
-        self.shared.clock_offset_ms.store(self.clock.offset_ms(), Ordering::Relaxed);
+        self.shared
+            .clock_offset_ms
+            .store(self.clock.offset_ms(), Ordering::Relaxed);
         self.shared.stop.store(None);
         let mut batch = self.begin(at);
         let mut jobs = Vec::new();
@@ -250,7 +264,11 @@ impl<J: Judge> Writer<J> {
             }
             let Some(job) = next.take() else { break Ok(()) };
             requests += job.requests.len();
-            let answers = job.requests.iter().map(|r| self.judge_one(&mut batch, at, r)).collect::<Result<Vec<_>, _>>();
+            let answers = job
+                .requests
+                .iter()
+                .map(|r| self.judge_one(&mut batch, at, r))
+                .collect::<Result<Vec<_>, _>>();
             jobs.push(job);
             match answers {
                 Ok(answers) => judged.push(answers),
@@ -282,7 +300,11 @@ impl<J: Judge> Writer<J> {
         }
         if let Some((from, to)) = self.adjusted {
             let below = Beneath(&self.edge, &batch.growth.tiles, &*self.shared.store);
-            let entry = self.judge.clock_adjusted(&context(at, &self.edge, &below, &batch.pending), from, to);
+            let entry = self.judge.clock_adjusted(
+                &context(at, &self.edge, &below, &batch.pending),
+                from,
+                to,
+            );
             append(&mut self.edge, &mut batch, entry);
         }
         batch
@@ -293,13 +315,20 @@ impl<J: Judge> Writer<J> {
         while self.judge.next_due().is_some_and(|due| due <= at) {
             let below = Beneath(&self.edge, &batch.growth.tiles, &*self.shared.store);
             let context = context(at, &self.edge, &below, &batch.pending);
-            let Some(entry) = self.judge.due(&context)? else { break };
+            let Some(entry) = self.judge.due(&context)? else {
+                break;
+            };
             append(&mut self.edge, batch, entry);
         }
         Ok(())
     }
 
-    fn judge_one(&mut self, batch: &mut Batch, at: u64, request: &J::Request) -> Result<Judged<J::Refusal>, StoreError> {
+    fn judge_one(
+        &mut self,
+        batch: &mut Batch,
+        at: u64,
+        request: &J::Request,
+    ) -> Result<Judged<J::Refusal>, StoreError> {
         let below = Beneath(&self.edge, &batch.growth.tiles, &*self.shared.store);
         let context = context(at, &self.edge, &below, &batch.pending);
         Ok(match self.judge.judge(request, &context)? {
@@ -315,7 +344,8 @@ impl<J: Judge> Writer<J> {
         }
         let previous = self.shared.edge.load().head();
         let head = self.edge.head();
-        let snapshot = (head.size - self.snapshot_at >= SNAPSHOT_EVERY).then(|| self.judge.snapshot());
+        let snapshot =
+            (head.size - self.snapshot_at >= SNAPSHOT_EVERY).then(|| self.judge.snapshot());
         let taken = snapshot.is_some();
         let growth = Growth {
             entries: std::mem::take(&mut batch.pending.entries),
@@ -366,8 +396,14 @@ impl<J: Judge> Writer<J> {
 
     fn outcome(&self, batch: &Batch, index: u64, existing: bool) -> Outcome<J::Refusal> {
         let first = batch.pending.first;
-        let (leaf, hash) = match index.checked_sub(first).and_then(|i| usize::try_from(i).ok()) {
-            Some(i) => (Ok(Some(batch.pending.entries[i].clone())), Some(batch.growth.hashes[i])),
+        let (leaf, hash) = match index
+            .checked_sub(first)
+            .and_then(|i| usize::try_from(i).ok())
+        {
+            Some(i) => (
+                Ok(Some(batch.pending.entries[i].clone())),
+                Some(batch.growth.hashes[i]),
+            ),
             None => (self.shared.store.entry(index), None),
         };
         match leaf {
@@ -452,13 +488,22 @@ impl<J: Judge> Writer<J> {
 
 fn refuse<J: Judge>(job: Option<Job<J>>, stop: &Stop) {
     if let Some(job) = job {
-        let outcomes = job.requests.iter().map(|_| Outcome::Stopped(stop.clone())).collect();
+        let outcomes = job
+            .requests
+            .iter()
+            .map(|_| Outcome::Stopped(stop.clone()))
+            .collect();
         // Who no longer listens loses nothing but the answer.
         let _ = job.sequenced.send(outcomes);
     }
 }
 
-fn context<'a>(at: u64, edge: &Edge, below: &'a dyn Below, pending: &'a PendingBatch) -> Context<'a> {
+fn context<'a>(
+    at: u64,
+    edge: &Edge,
+    below: &'a dyn Below,
+    pending: &'a PendingBatch,
+) -> Context<'a> {
     Context {
         at,
         index: edge.size(),
@@ -468,7 +513,11 @@ fn context<'a>(at: u64, edge: &Edge, below: &'a dyn Below, pending: &'a PendingB
 }
 
 fn append(edge: &mut Edge, batch: &mut Batch, entry: Entry) -> u64 {
-    assert!(entry.leaf.len() <= ENTRY_BYTES_MAX, "writer::append: a leaf of {} bytes", entry.leaf.len());
+    assert!(
+        entry.leaf.len() <= ENTRY_BYTES_MAX,
+        "writer::append: a leaf of {} bytes",
+        entry.leaf.len()
+    );
     let index = edge.size();
     let hash = leaf_hash(&entry.leaf);
     edge.push(hash, &mut batch.growth.tiles);
@@ -477,7 +526,10 @@ fn append(edge: &mut Edge, batch: &mut Batch, entry: Entry) -> u64 {
         batch.pending.unique.insert(key, index);
         batch.growth.unique.push((key, index));
     }
-    batch.growth.postings.extend(entry.postings.into_iter().map(|key| (key, index)));
+    batch
+        .growth
+        .postings
+        .extend(entry.postings.into_iter().map(|key| (key, index)));
     batch.growth.bytes += entry.leaf.len();
     batch.growth.hashes.push(hash);
     batch.pending.entries.push(entry.leaf);
@@ -489,8 +541,17 @@ struct Beneath<'a>(&'a Edge, &'a [(Tile, Vec<u8>)], &'a dyn Store);
 
 impl Tiles for Beneath<'_> {
     fn hashes(&self, level: u8, index: u64, width: usize) -> Result<Vec<Hash>, StoreError> {
-        if let Some((_, bytes)) = self.1.iter().find(|(t, _)| t.level == level && t.index == index) {
-            return Ok(bytes.chunks_exact(32).take(width).filter_map(|c| c.try_into().ok()).map(Hash).collect());
+        if let Some((_, bytes)) = self
+            .1
+            .iter()
+            .find(|(t, _)| t.level == level && t.index == index)
+        {
+            return Ok(bytes
+                .chunks_exact(32)
+                .take(width)
+                .filter_map(|c| c.try_into().ok())
+                .map(Hash)
+                .collect());
         }
         hashes_from(self.2, self.0, level, index, width)
     }

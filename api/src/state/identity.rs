@@ -45,7 +45,9 @@ impl Possession {
     }
 
     fn from_name(name: &str) -> Option<Possession> {
-        [Possession::Proved, Possession::Stated].into_iter().find(|p| p.name() == name)
+        [Possession::Proved, Possession::Stated]
+            .into_iter()
+            .find(|p| p.name() == name)
     }
 }
 
@@ -131,7 +133,11 @@ impl Identities {
     #[must_use]
     pub fn hinted(&self, keyid: &str) -> Option<&Identity> {
         let by_hash = |hash: Hash| {
-            let id = self.by_key.get(&hash).or_else(|| self.by_hint.get(&hash)).copied();
+            let id = self
+                .by_key
+                .get(&hash)
+                .or_else(|| self.by_hint.get(&hash))
+                .copied();
             id.or(Some(IdentityId(hash))).and_then(|id| self.get(&id))
         };
         if let Some(print) = keyid.strip_prefix("SHA256:") {
@@ -160,7 +166,10 @@ impl Identities {
     pub fn page(&self, after: Option<IdentityId>, limit: usize) -> impl Iterator<Item = &Identity> {
         use std::ops::Bound;
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.by_id.range((start, Bound::Unbounded)).take(limit).map(|(_, identity)| &**identity)
+        self.by_id
+            .range((start, Bound::Unbounded))
+            .take(limit)
+            .map(|(_, identity)| &**identity)
     }
 
     pub(super) fn open(&mut self, opened: &Opened) -> Result<(), String> {
@@ -199,7 +208,8 @@ impl Identities {
         for hash in identity.key.public.hint_hashes() {
             self.by_hint.insert(hash, identity.id);
         }
-        self.by_name.insert(identity.name.to_ascii_lowercase(), identity.id);
+        self.by_name
+            .insert(identity.name.to_ascii_lowercase(), identity.id);
         self.by_id.insert(identity.id, Arc::new(identity));
     }
 }
@@ -265,7 +275,11 @@ pub const REVOKE: Verb = Verb {
 };
 
 fn member(arguments: &Value, name: &str) -> String {
-    arguments.get(name).and_then(Value::as_str).unwrap_or("").into()
+    arguments
+        .get(name)
+        .and_then(Value::as_str)
+        .unwrap_or("")
+        .into()
 }
 
 /// `Err` is a refusal on the way out of a judgement; in the end both are decisions.
@@ -277,7 +291,12 @@ pub(super) fn malformed(why: String) -> Decided {
     Decided::refuse(Code::Malformed, why)
 }
 
-fn decide_enroll(state: &State, caller: &Caller<'_>, operation: &Operation, _at: At) -> Result<Decided, Decided> {
+fn decide_enroll(
+    state: &State,
+    caller: &Caller<'_>,
+    operation: &Operation,
+    _at: At,
+) -> Result<Decided, Decided> {
     let asked: Enroll = arguments(&operation.arguments).map_err(malformed)?;
     owner_only(state, caller)?;
     check_name(&asked.name)?;
@@ -291,10 +310,15 @@ fn decide_enroll(state: &State, caller: &Caller<'_>, operation: &Operation, _at:
     let key = opened::spki(&asked.public_key).map_err(malformed)?;
     if let Some(taken) = state.identities.of_key(&key) {
         let refused = Decided::refuse(Code::KeyEnrolled, "one key is one identity, for ever");
-        return Err(refused.with("identity", taken.id.to_string()).with("name", taken.name.as_str()));
+        return Err(refused
+            .with("identity", taken.id.to_string())
+            .with("name", taken.name.as_str()));
     }
     if let Some(taken) = state.identities.named(&asked.name) {
-        let refused = Decided::refuse(Code::NameTaken, format!("`{}` is another identity's name", taken.name));
+        let refused = Decided::refuse(
+            Code::NameTaken,
+            format!("`{}` is another identity's name", taken.name),
+        );
         return Err(refused.with("identity", taken.id.to_string()));
     }
     let id = key.identity();
@@ -306,48 +330,90 @@ fn decide_enroll(state: &State, caller: &Caller<'_>, operation: &Operation, _at:
     }))))
 }
 
-fn decide_rotate(state: &State, caller: &Caller<'_>, operation: &Operation, _at: At) -> Result<Decided, Decided> {
+fn decide_rotate(
+    state: &State,
+    caller: &Caller<'_>,
+    operation: &Operation,
+    _at: At,
+) -> Result<Decided, Decided> {
     let asked: Rotate = arguments(&operation.arguments).map_err(malformed)?;
     let target = target(state, caller, &asked.identity)?;
     if target.class == Class::ServiceKey {
-        return Err(Decided::refuse(Code::NotAllowed, "the service identity keeps its key; a successor log has a new one"));
+        return Err(Decided::refuse(
+            Code::NotAllowed,
+            "the service identity keeps its key; a successor log has a new one",
+        ));
     }
     let key = opened::spki(&asked.public_key).map_err(malformed)?;
     if let Some(taken) = state.identities.of_key(&key) {
         let refused = Decided::refuse(Code::KeyEnrolled, "one key is one identity, for ever");
-        return Err(refused.with("identity", taken.id.to_string()).with("name", taken.name.as_str()));
+        return Err(refused
+            .with("identity", taken.id.to_string())
+            .with("name", taken.name.as_str()));
     }
-    let possession = prove(state, &key, target.id, target.class, asked.possession.as_deref())?;
+    let possession = prove(
+        state,
+        &key,
+        target.id,
+        target.class,
+        asked.possession.as_deref(),
+    )?;
     if Some(target.id) == state.owner() && possession == Possession::Stated {
         let why = "the owner's new key must prove itself: one that cannot sign would lock the account for good";
         return Err(Decided::refuse(Code::PossessionRequired, why));
     }
-    Ok(Decided::Applied(map(json!({"identity": target.id.to_string(), "possession": possession.name()}))))
+    Ok(Decided::Applied(map(
+        json!({"identity": target.id.to_string(), "possession": possession.name()}),
+    )))
 }
 
-fn decide_revoke(state: &State, caller: &Caller<'_>, operation: &Operation, _at: At) -> Result<Decided, Decided> {
+fn decide_revoke(
+    state: &State,
+    caller: &Caller<'_>,
+    operation: &Operation,
+    _at: At,
+) -> Result<Decided, Decided> {
     let asked: Revoke = arguments(&operation.arguments).map_err(malformed)?;
-    if asked.reason.as_ref().is_some_and(|r| r.len() > REASON_BYTES_MAX) {
-        return Err(malformed(format!("reason: more than {REASON_BYTES_MAX} bytes")));
+    if asked
+        .reason
+        .as_ref()
+        .is_some_and(|r| r.len() > REASON_BYTES_MAX)
+    {
+        return Err(malformed(format!(
+            "reason: more than {REASON_BYTES_MAX} bytes"
+        )));
     }
     let target = target(state, caller, &asked.identity)?;
     if target.enrolled.is_none() {
-        let why = format!("the {} stands in leaf 0 and cannot be revoked; a successor log has another one", target.name);
+        let why = format!(
+            "the {} stands in leaf 0 and cannot be revoked; a successor log has another one",
+            target.name
+        );
         return Err(Decided::refuse(Code::NotAllowed, why));
     }
-    Ok(Decided::Applied(map(json!({"identity": target.id.to_string()}))))
+    Ok(Decided::Applied(map(
+        json!({"identity": target.id.to_string()}),
+    )))
 }
 
 /// The identity to change: there, not revoked, the caller's own or the caller is the owner.
 fn target<'a>(state: &'a State, caller: &Caller<'_>, id: &str) -> Result<&'a Identity, Decided> {
-    let id: IdentityId = id.parse().map_err(|e| malformed(format!("identity: {e}")))?;
+    let id: IdentityId = id
+        .parse()
+        .map_err(|e| malformed(format!("identity: {e}")))?;
     if id != caller.identity.id {
         owner_only(state, caller)?;
     }
-    let target = state.identities.get(&id).ok_or_else(|| Decided::refuse(Code::NotFound, "no such identity in this account"))?;
+    let target = state
+        .identities
+        .get(&id)
+        .ok_or_else(|| Decided::refuse(Code::NotFound, "no such identity in this account"))?;
     match target.revoked {
         None => Ok(target),
-        Some(index) => Err(Decided::refuse(Code::IdentityRevoked, "the identity is revoked").with("revoked_index", index)),
+        Some(index) => Err(
+            Decided::refuse(Code::IdentityRevoked, "the identity is revoked")
+                .with("revoked_index", index),
+        ),
     }
 }
 
@@ -355,18 +421,29 @@ fn owner_only(state: &State, caller: &Caller<'_>) -> Result<(), Decided> {
     if state.owner() == Some(caller.identity.id) {
         return Ok(());
     }
-    Err(Decided::refuse(Code::NotAllowed, "only the account's owner may do this"))
+    Err(Decided::refuse(
+        Code::NotAllowed,
+        "only the account's owner may do this",
+    ))
 }
 
 fn check_name(name: &str) -> Result<(), Decided> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b".-_@".contains(&b);
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(fits) {
-        return Err(malformed(format!("name: 1 to {NAME_BYTES_MAX} of A-Z a-z 0-9 . _ - @")));
+        return Err(malformed(format!(
+            "name: 1 to {NAME_BYTES_MAX} of A-Z a-z 0-9 . _ - @"
+        )));
     }
     Ok(())
 }
 
-fn prove(state: &State, key: &PublicKey, id: IdentityId, class: Class, proof: Option<&str>) -> Result<Possession, Decided> {
+fn prove(
+    state: &State,
+    key: &PublicKey,
+    id: IdentityId,
+    class: Class,
+    proof: Option<&str>,
+) -> Result<Possession, Decided> {
     let Some(proof) = proof else {
         return Ok(Possession::Stated);
     };
@@ -387,10 +464,17 @@ fn apply_enroll(
 ) -> Result<(), String> {
     let asked: Enroll = arguments(&operation.arguments)?;
     let (id, possession) = recorded(effect)?;
-    let class = effect.get("class").and_then(Value::as_str).and_then(Class::from_name).ok_or("effect without a class")?;
+    let class = effect
+        .get("class")
+        .and_then(Value::as_str)
+        .and_then(Class::from_name)
+        .ok_or("effect without a class")?;
     let key = opened::spki(&asked.public_key)?;
     if key.identity() != id {
-        return Err(format!("the effect names {id}, the key is {}", key.identity()));
+        return Err(format!(
+            "the effect names {id}, the key is {}",
+            key.identity()
+        ));
     }
     state.identities.insert(Identity {
         id,
@@ -415,7 +499,11 @@ fn apply_rotate(
 ) -> Result<(), String> {
     let asked: Rotate = arguments(&operation.arguments)?;
     let (id, possession) = recorded(effect)?;
-    let mut identity = state.identities.get(&id).ok_or("the effect names nobody")?.clone();
+    let mut identity = state
+        .identities
+        .get(&id)
+        .ok_or("the effect names nobody")?
+        .clone();
     let new = opened::spki(&asked.public_key)?.into();
     let old = std::mem::replace(&mut identity.key, new);
     identity.retired.push(old);
@@ -433,19 +521,32 @@ fn apply_revoke(
     index: u64,
 ) -> Result<(), String> {
     let id = recorded_id(effect)?;
-    let mut identity = state.identities.get(&id).ok_or("the effect names nobody")?.clone();
+    let mut identity = state
+        .identities
+        .get(&id)
+        .ok_or("the effect names nobody")?
+        .clone();
     identity.revoked = Some(index);
     state.identities.insert(identity);
     Ok(())
 }
 
 fn recorded(effect: &Map<String, Value>) -> Result<(IdentityId, Possession), String> {
-    let possession = effect.get("possession").and_then(Value::as_str).and_then(Possession::from_name);
-    Ok((recorded_id(effect)?, possession.ok_or("effect without possession")?))
+    let possession = effect
+        .get("possession")
+        .and_then(Value::as_str)
+        .and_then(Possession::from_name);
+    Ok((
+        recorded_id(effect)?,
+        possession.ok_or("effect without possession")?,
+    ))
 }
 
 fn recorded_id(effect: &Map<String, Value>) -> Result<IdentityId, String> {
-    let id = effect.get("identity").and_then(Value::as_str).ok_or("effect without an identity")?;
+    let id = effect
+        .get("identity")
+        .and_then(Value::as_str)
+        .ok_or("effect without an identity")?;
     id.parse().map_err(|e| format!("effect: {e}"))
 }
 

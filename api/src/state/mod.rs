@@ -107,7 +107,10 @@ impl State {
         }
         let at = leaf.at().0;
         if at < self.at {
-            return Err(format!("its time ({at} ms) is before the leaf before it ({} ms)", self.at));
+            return Err(format!(
+                "its time ({at} ms) is before the leaf before it ({} ms)",
+                self.at
+            ));
         }
         match leaf {
             Leaf::System(system) => self.apply_system(system.event_type, system.event)?,
@@ -140,7 +143,9 @@ impl State {
             }
             "opened" => Err("the account is open already".into()),
             "clock_adjusted" => Ok(()),
-            other => Err(format!("an event of type `{other}`, which this release does not know")),
+            other => Err(format!(
+                "an event of type `{other}`, which this release does not know"
+            )),
         }
     }
 
@@ -150,13 +155,20 @@ impl State {
             Decision::Applied { effect } => {
                 let effect = object(effect)?;
                 let Some(tool) = verb::find(&operation.tool) else {
-                    return Err(format!("tool `{}`, which this release does not know", operation.tool));
+                    return Err(format!(
+                        "tool `{}`, which this release does not know",
+                        operation.tool
+                    ));
                 };
                 (tool.apply)(self, leaf.by.identity, &operation, &effect, index)
             }
             Decision::Refused { code, .. } => {
                 let resource = resource(&operation);
-                self.refusals.note(refusal::Kind::new(leaf.by.identity, &operation.tool, code, &resource), index, leaf.at.0);
+                self.refusals.note(
+                    refusal::Kind::new(leaf.by.identity, &operation.tool, code, &resource),
+                    index,
+                    leaf.at.0,
+                );
                 Ok(())
             }
         }
@@ -180,7 +192,9 @@ impl State {
         let mut found = std::collections::BTreeSet::from([0]);
         let mut open: Vec<(IdentityId, u64)> = signers.iter().map(|id| (*id, index)).collect();
         while let Some((id, before)) = open.pop() {
-            let Some(identity) = self.identities.get(&id) else { continue };
+            let Some(identity) = self.identities.get(&id) else {
+                continue;
+            };
             let changes = identity.enrolled.iter().chain(&identity.rotations);
             for change in changes.filter(|change| change.index < before) {
                 if found.insert(change.index) {

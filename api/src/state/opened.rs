@@ -66,7 +66,10 @@ impl Opened {
     pub fn parse(event: &str) -> Result<Opened, String> {
         let event: Event = serde_json::from_str(event).map_err(|e| e.to_string())?;
         if event.rules > RULES {
-            return Err(format!("rules {} unknown: this release knows {RULES}", event.rules));
+            return Err(format!(
+                "rules {} unknown: this release knows {RULES}",
+                event.rules
+            ));
         }
         Ok(Opened {
             origin: event.origin,

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_verifier::{hash::sha256, json::canonical, key::IdentityId, limits::SIGNATURES_MAX, operation::Operation};
+use countersign_verifier::{
+    hash::sha256, json::canonical, key::IdentityId, limits::SIGNATURES_MAX, operation::Operation,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -49,7 +51,10 @@ impl ReceiptPolicy {
     /// How many signatures a receipt of this type needs.
     #[must_use]
     pub fn threshold_for(&self, payload_type: &str) -> usize {
-        self.thresholds.get(payload_type).copied().unwrap_or(self.threshold)
+        self.thresholds
+            .get(payload_type)
+            .copied()
+            .unwrap_or(self.threshold)
     }
 
     /// Why receipts of this type are not taken.
@@ -76,7 +81,10 @@ impl ReceiptPolicy {
 
     fn check(&self) -> Result<(), String> {
         let counts = self.thresholds.values().chain([&self.threshold]);
-        if counts.into_iter().any(|n| !(1..=SIGNATURES_MAX).contains(n)) {
+        if counts
+            .into_iter()
+            .any(|n| !(1..=SIGNATURES_MAX).contains(n))
+        {
             return Err(format!("a threshold is 1 to {SIGNATURES_MAX}"));
         }
         let named = self.types.iter().flatten().chain(self.thresholds.keys());
@@ -84,7 +92,9 @@ impl ReceiptPolicy {
             return Err(format!("more than {TYPES_MAX} payload types"));
         }
         for name in named {
-            ReceiptPolicy::default().check_type(name).map_err(|why| format!("type {name:?}: {why}"))?;
+            ReceiptPolicy::default()
+                .check_type(name)
+                .map_err(|why| format!("type {name:?}: {why}"))?;
         }
         Ok(())
     }

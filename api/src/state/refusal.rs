@@ -24,7 +24,12 @@ impl Kind {
     #[must_use]
     pub fn new(identity: IdentityId, tool: &str, code: &str, resource: &str) -> Kind {
         // Lengths before the parts, so that no two lists of parts run together alike.
-        let text = format!("{identity} {} {tool} {} {code} {} {resource}", tool.len(), code.len(), resource.len());
+        let text = format!(
+            "{identity} {} {tool} {} {code} {} {resource}",
+            tool.len(),
+            code.len(),
+            resource.len()
+        );
         Kind(sha256(text.as_bytes()))
     }
 
@@ -68,7 +73,9 @@ impl Refusals {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Kind, u64, u64)> {
-        self.first.iter().map(|(kind, (index, at))| (*kind, *index, *at))
+        self.first
+            .iter()
+            .map(|(kind, (index, at))| (*kind, *index, *at))
     }
 }
 
@@ -122,7 +129,11 @@ mod tests {
             (61_000, "A", None),
             (1_000, "B", None),
         ] {
-            assert_eq!(refusals.folds_into(&kind(code), at), expected, "{code} at {at}");
+            assert_eq!(
+                refusals.folds_into(&kind(code), at),
+                expected,
+                "{code} at {at}"
+            );
         }
     }
 
@@ -140,6 +151,9 @@ mod tests {
     #[test]
     fn parts_that_run_together_alike_are_different_kinds() {
         let id = IdentityId(Hash([1; 32]));
-        assert_ne!(Kind::new(id, "a", "b c", "d"), Kind::new(id, "a b", "c", "d"));
+        assert_ne!(
+            Kind::new(id, "a", "b c", "d"),
+            Kind::new(id, "a b", "c", "d")
+        );
     }
 }

@@ -47,7 +47,11 @@ impl State {
             name: identity.name.clone(),
             class: identity.class.name().into(),
             key: base64::encode(&identity.key.public.spki_der()),
-            retired: identity.retired.iter().map(|key| base64::encode(&key.public.spki_der())).collect(),
+            retired: identity
+                .retired
+                .iter()
+                .map(|key| base64::encode(&key.public.spki_der()))
+                .collect(),
             proved: identity.possession == Possession::Proved,
             enrolled: identity.enrolled.as_ref().map(change),
             rotations: identity.rotations.iter().map(change).collect(),
@@ -60,7 +64,11 @@ impl State {
             opened: self.opened.as_ref().map(Opened::to_event),
             identities: self.identities.iter().map(row).collect(),
             receipts: self.receipts.clone(),
-            refusals: self.refusals.iter().map(|(kind, index, at)| (kind.hash().to_hex(), index, at)).collect(),
+            refusals: self
+                .refusals
+                .iter()
+                .map(|(kind, index, at)| (kind.hash().to_hex(), index, at))
+                .collect(),
         };
         // OK because a struct of strings and numbers has no key that is not a string.
         serde_json::to_vec(&form).expect("State::to_snapshot")
@@ -73,7 +81,12 @@ impl State {
         if form.form != FORM {
             return None;
         }
-        let change = |(index, by): (u64, String)| Some(Change { index, by: by.parse().ok()? });
+        let change = |(index, by): (u64, String)| {
+            Some(Change {
+                index,
+                by: by.parse().ok()?,
+            })
+        };
         let mut state = State {
             size: form.size,
             at: form.at,
@@ -89,20 +102,34 @@ impl State {
                 name: row.name,
                 class: Class::from_name(&row.class)?,
                 key: spki(&row.key).ok()?.into(),
-                retired: row.retired.iter().map(|key| Some(spki(key).ok()?.into())).collect::<Option<_>>()?,
-                possession: if row.proved { Possession::Proved } else { Possession::Stated },
+                retired: row
+                    .retired
+                    .iter()
+                    .map(|key| Some(spki(key).ok()?.into()))
+                    .collect::<Option<_>>()?,
+                possession: if row.proved {
+                    Possession::Proved
+                } else {
+                    Possession::Stated
+                },
                 enrolled: match row.enrolled {
                     Some(row) => Some(change(row)?),
                     None => None,
                 },
-                rotations: row.rotations.into_iter().map(change).collect::<Option<_>>()?,
+                rotations: row
+                    .rotations
+                    .into_iter()
+                    .map(change)
+                    .collect::<Option<_>>()?,
                 revoked: row.revoked,
             });
         }
         let mut refusals: Vec<_> = form.refusals;
         refusals.sort_by_key(|(_, index, _)| *index);
         for (hash, index, at) in refusals {
-            state.refusals.note(Kind::from_hash(Hash::from_hex(&hash).ok()?), index, at);
+            state
+                .refusals
+                .note(Kind::from_hash(Hash::from_hex(&hash).ok()?), index, at);
         }
         Some(state)
     }

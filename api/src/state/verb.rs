@@ -12,13 +12,20 @@ pub struct Verb {
     /// Judges; pure.
     pub decide: fn(&State, &Caller<'_>, &Operation, At) -> Decided,
     /// Takes in an applied operation: by whom, what was asked, the recorded effect, the leaf's index.
-    pub apply: fn(&mut State, IdentityId, &Operation, &Map<String, Value>, u64) -> Result<(), String>,
+    pub apply:
+        fn(&mut State, IdentityId, &Operation, &Map<String, Value>, u64) -> Result<(), String>,
     /// What a refusal is about: the part of the arguments that makes two refusals the same.
     pub resource: fn(&Value) -> String,
 }
 
 /// Every verb, by name.
-pub const VERBS: &[Verb] = &[identity::ENROLL, identity::REVOKE, identity::ROTATE, receipt::POLICY, refusal::FOLDED];
+pub const VERBS: &[Verb] = &[
+    identity::ENROLL,
+    identity::REVOKE,
+    identity::ROTATE,
+    receipt::POLICY,
+    refusal::FOLDED,
+];
 
 /// The verb of this tool.
 #[must_use]

@@ -136,7 +136,10 @@ pub const RECEIPT_POLICY: Tool = Tool {
 
 fn with(effect: &Map<String, Value>, arguments: &Value, name: &str) -> Value {
     let mut result = effect.clone();
-    result.insert(name.into(), arguments.get(name).cloned().unwrap_or(Value::Null));
+    result.insert(
+        name.into(),
+        arguments.get(name).cloned().unwrap_or(Value::Null),
+    );
     Value::Object(result)
 }
 
@@ -153,12 +156,17 @@ fn list(state: &State, asked: &Value) -> Result<Value, Problem> {
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(malformed(format!("limit: 1 to {PAGE_MAX}")).with("pointer", "/limit"));
     }
-    let after: Option<IdentityId> = match page.cursor {
-        Some(cursor) => Some(cursor.parse().map_err(|_| malformed("cursor: not one of ours".into()).with("pointer", "/cursor"))?),
-        None => None,
-    };
+    let after: Option<IdentityId> =
+        match page.cursor {
+            Some(cursor) => Some(cursor.parse().map_err(|_| {
+                malformed("cursor: not one of ours".into()).with("pointer", "/cursor")
+            })?),
+            None => None,
+        };
     let rows: Vec<&Identity> = state.identities.page(after, limit).collect();
-    let next = (rows.len() == limit).then(|| rows.last().map(|i| i.id.to_string())).flatten();
+    let next = (rows.len() == limit)
+        .then(|| rows.last().map(|i| i.id.to_string()))
+        .flatten();
     Ok(json!({"identities": rows.into_iter().map(row).collect::<Vec<_>>(), "next": next}))
 }
 

@@ -65,17 +65,26 @@ impl Tool {
     /// `UnknownArgument`.
     pub fn check_names(&self, arguments: &Value) -> Result<(), Problem> {
         let Some(members) = arguments.as_object() else {
-            return Err(Problem::new(crate::error::Code::Malformed, "arguments are one object"));
+            return Err(Problem::new(
+                crate::error::Code::Malformed,
+                "arguments are one object",
+            ));
         };
         for name in members.keys() {
             if self.arguments.iter().any(|a| a.name == name) {
                 continue;
             }
             let known: Vec<&str> = self.arguments.iter().map(|a| a.name).collect();
-            let nearest = known.iter().min_by_key(|k| distance(k, name)).filter(|k| distance(k, name) <= 3);
+            let nearest = known
+                .iter()
+                .min_by_key(|k| distance(k, name))
+                .filter(|k| distance(k, name) <= 3);
             let hint = nearest.map_or(String::new(), |k| format!("; did you mean `{k}`?"));
             let shown: String = name.chars().take(64).collect();
-            let problem = Problem::new(crate::error::Code::UnknownArgument, format!("{} takes no argument {shown:?}{hint}", self.name));
+            let problem = Problem::new(
+                crate::error::Code::UnknownArgument,
+                format!("{} takes no argument {shown:?}{hint}", self.name),
+            );
             return Err(problem.with("argument", shown).with("known", known));
         }
         Ok(())
@@ -84,7 +93,8 @@ impl Tool {
 
 /// How many letters must change to make one word of the other (Levenshtein), for words that may be long: cut at 64 characters.
 fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
+    let (a, b): (Vec<char>, Vec<char>) =
+        (a.chars().take(64).collect(), b.chars().take(64).collect());
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
         let mut diagonal = row[0];
@@ -106,27 +116,51 @@ mod tests {
     #[test]
     fn names_are_unique_and_every_example_decodes() {
         for (i, tool) in TOOLS.iter().enumerate() {
-            assert!(TOOLS[..i].iter().all(|other| other.name != tool.name), "{} stands twice", tool.name);
+            assert!(
+                TOOLS[..i].iter().all(|other| other.name != tool.name),
+                "{} stands twice",
+                tool.name
+            );
             let example: Value = serde_json::from_str(tool.example).unwrap();
             tool.check_names(&example).unwrap();
             for argument in tool.arguments.iter().filter(|a| a.required) {
-                assert!(example.get(argument.name).is_some(), "{}: {} is missing from the example", tool.name, argument.name);
+                assert!(
+                    example.get(argument.name).is_some(),
+                    "{}: {} is missing from the example",
+                    tool.name,
+                    argument.name
+                );
             }
         }
     }
 
     #[test]
     fn every_writing_tool_has_its_verb() {
-        for tool in TOOLS.iter().filter(|t| matches!(t.handler, Handler::Write(_))) {
+        for tool in TOOLS
+            .iter()
+            .filter(|t| matches!(t.handler, Handler::Write(_)))
+        {
             assert!(verb::find(tool.name).is_some(), "{}", tool.name);
         }
     }
 
     #[test]
     fn an_unknown_argument_is_named_with_the_nearest_known() {
-        let problem = identity::ENROLL.check_names(&serde_json::json!({"nmae": "x"})).unwrap_err();
-        assert!(problem.message.contains("did you mean `name`"), "{}", problem.message);
-        let problem = identity::ENROLL.check_names(&serde_json::json!({"zzzzzzzzzzzz": "x"})).unwrap_err();
-        assert!(!problem.message.contains("did you mean"), "{}", problem.message);
+        let problem = identity::ENROLL
+            .check_names(&serde_json::json!({"nmae": "x"}))
+            .unwrap_err();
+        assert!(
+            problem.message.contains("did you mean `name`"),
+            "{}",
+            problem.message
+        );
+        let problem = identity::ENROLL
+            .check_names(&serde_json::json!({"zzzzzzzzzzzz": "x"}))
+            .unwrap_err();
+        assert!(
+            !problem.message.contains("did you mean"),
+            "{}",
+            problem.message
+        );
     }
 }

@@ -87,7 +87,11 @@ impl Inner {
     }
 
     /// Runs `work` around the fault that waits for `step`, if one does.
-    fn step<T>(&mut self, step: Step, work: impl FnOnce(&mut Inner) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn step<T>(
+        &mut self,
+        step: Step,
+        work: impl FnOnce(&mut Inner) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let failed = |when| StoreError::Unavailable(format!("told to fail {when:?} {step:?}"));
         match self.fault(step) {
             None => work(self),
@@ -106,7 +110,10 @@ impl Inner {
     fn commit(&mut self, previous: &Head, growth: &Growth) -> Result<(), StoreError> {
         let (found, _) = self.head();
         if found != *previous {
-            return Err(StoreError::Conflict { expected: *previous, found });
+            return Err(StoreError::Conflict {
+                expected: *previous,
+                found,
+            });
         }
         self.entries.extend(growth.entries.iter().cloned());
         for (tile, bytes) in &growth.tiles {
@@ -131,30 +138,46 @@ impl Store for MemoryStore {
     }
 
     fn commit(&self, previous: &Head, growth: &Growth) -> Result<(), StoreError> {
-        self.lock().step(Step::Commit, |inner| inner.commit(previous, growth))
+        self.lock()
+            .step(Step::Commit, |inner| inner.commit(previous, growth))
     }
 
     fn entry(&self, index: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let index = usize::try_from(index).unwrap_or(usize::MAX);
-        self.lock().step(Step::Read, |inner| Ok(inner.entries.get(index).cloned()))
+        self.lock()
+            .step(Step::Read, |inner| Ok(inner.entries.get(index).cloned()))
     }
 
     fn entries(&self, first: u64, count: usize) -> Result<Vec<Vec<u8>>, StoreError> {
         let first = usize::try_from(first).unwrap_or(usize::MAX);
         self.lock().step(Step::Read, |inner| {
-            Ok(inner.entries.iter().skip(first).take(count).cloned().collect())
+            Ok(inner
+                .entries
+                .iter()
+                .skip(first)
+                .take(count)
+                .cloned()
+                .collect())
         })
     }
 
     fn tile(&self, level: u8, index: u64) -> Result<Option<Vec<u8>>, StoreError> {
-        self.lock().step(Step::Read, |inner| Ok(inner.tiles.get(&(level, index)).cloned()))
+        self.lock().step(Step::Read, |inner| {
+            Ok(inner.tiles.get(&(level, index)).cloned())
+        })
     }
 
     fn find(&self, key: &Key) -> Result<Option<u64>, StoreError> {
-        self.lock().step(Step::Read, |inner| Ok(inner.unique.get(key).copied()))
+        self.lock()
+            .step(Step::Read, |inner| Ok(inner.unique.get(key).copied()))
     }
 
-    fn postings(&self, key: &Key, after: Option<u64>, limit: usize) -> Result<Vec<u64>, StoreError> {
+    fn postings(
+        &self,
+        key: &Key,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<u64>, StoreError> {
         let Some(first) = after.map_or(Some(0), |a| a.checked_add(1)) else {
             return Ok(Vec::new());
         };

@@ -154,7 +154,8 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// `Unavailable`.
-    fn postings(&self, key: &Key, after: Option<u64>, limit: usize) -> Result<Vec<u64>, StoreError>;
+    fn postings(&self, key: &Key, after: Option<u64>, limit: usize)
+    -> Result<Vec<u64>, StoreError>;
 
     /// Keeps a checkpoint, durable on return. `Published` forgets the signed ones up to its size.
     ///

@@ -18,8 +18,9 @@ use std::{
 
 use countersign_verifier::hash::Hash;
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, DBRecoveryMode, Direction, IteratorMode, LogLevel,
-    Options, ReadOptions, SliceTransform, WriteBatch, WriteBufferManager, WriteOptions,
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, DBRecoveryMode,
+    Direction, IteratorMode, LogLevel, Options, ReadOptions, SliceTransform, WriteBatch,
+    WriteBufferManager, WriteOptions,
 };
 
 use super::{Growth, Head, Kept, Snapshot, Stage, Store, StoreError, tidemark::Tidemark};
@@ -80,14 +81,22 @@ impl RocksStore {
     ///
     /// # Errors
     /// `Damaged` if there is anything at either place: a new log is never begun over an old one.
-    pub fn create(folder: &Path, tidemark: &Path, shared: &Shared) -> Result<RocksStore, StoreError> {
+    pub fn create(
+        folder: &Path,
+        tidemark: &Path,
+        shared: &Shared,
+    ) -> Result<RocksStore, StoreError> {
         let occupied = folder.read_dir().is_ok_and(|mut d| d.next().is_some());
         if occupied || tidemark.exists() {
             return Err(StoreError::Damaged {
-                what: format!("{}: there is a log here already; a new one is never begun over it", folder.display()),
+                what: format!(
+                    "{}: there is a log here already; a new one is never begun over it",
+                    folder.display()
+                ),
             });
         }
-        std::fs::create_dir_all(folder).map_err(|e| StoreError::Unavailable(format!("{}: {e}", folder.display())))?;
+        std::fs::create_dir_all(folder)
+            .map_err(|e| StoreError::Unavailable(format!("{}: {e}", folder.display())))?;
         let db = open(folder, shared, true)?;
         let mut batch = WriteBatch::default();
         batch.put(meta::FORMAT, FORMAT.to_be_bytes());
@@ -105,7 +114,12 @@ impl RocksStore {
         RocksStore::with(folder, tidemark, shared, db)
     }
 
-    fn with(folder: &Path, tidemark: &Path, shared: &Shared, db: DB) -> Result<RocksStore, StoreError> {
+    fn with(
+        folder: &Path,
+        tidemark: &Path,
+        shared: &Shared,
+        db: DB,
+    ) -> Result<RocksStore, StoreError> {
         let mut sync = WriteOptions::default();
         sync.set_sync(true);
         Ok(RocksStore {
@@ -122,7 +136,9 @@ impl RocksStore {
         let db = self.db.read().unwrap_or_else(PoisonError::into_inner);
         match db.as_ref() {
             Some(db) => work(db),
-            None => Err(StoreError::Unavailable("the database is closed after a failed write".into())),
+            None => Err(StoreError::Unavailable(
+                "the database is closed after a failed write".into(),
+            )),
         }
     }
 
@@ -152,15 +168,27 @@ fn family<'a>(db: &'a DB, name: &str) -> &'a rocksdb::ColumnFamily {
 fn open_existing(folder: &Path, shared: &Shared) -> Result<DB, StoreError> {
     // Looked for first, because RocksDB leaves a lock file where it finds nothing.
     if !folder.join("CURRENT").is_file() {
-        return Err(damaged(format!("{}: there is no log here (no file CURRENT)", folder.display())));
+        return Err(damaged(format!(
+            "{}: there is no log here (no file CURRENT)",
+            folder.display()
+        )));
     }
     let db = open(folder, shared, false)?;
     let format = db.get(meta::FORMAT).map_err(|e| trouble(&e))?;
-    let format = format.as_deref().and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
+    let format = format
+        .as_deref()
+        .and_then(|b| b.try_into().ok())
+        .map(u32::from_be_bytes);
     match format {
         Some(FORMAT) => Ok(db),
-        Some(found) if found > FORMAT => Err(StoreError::TooNew { found, known: FORMAT }),
-        found => Err(damaged(format!("{}: format {found:?} is none of ours", folder.display()))),
+        Some(found) if found > FORMAT => Err(StoreError::TooNew {
+            found,
+            known: FORMAT,
+        }),
+        found => Err(damaged(format!(
+            "{}: format {found:?} is none of ours",
+            folder.display()
+        ))),
     }
 }
 
@@ -240,7 +268,10 @@ impl Store for RocksStore {
     }
 
     fn commit(&self, previous: &Head, growth: &Growth) -> Result<(), StoreError> {
-        let _held = self.committer.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = self
+            .committer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         self.read(|db| {
             let (found, _) = committed(db)?;
             if found != *previous {
@@ -249,13 +280,16 @@ impl Store for RocksStore {
                     found,
                 });
             }
-            db.write_opt(batch(db, previous.size, growth), &self.sync).map_err(|e| trouble(&e))
+            db.write_opt(batch(db, previous.size, growth), &self.sync)
+                .map_err(|e| trouble(&e))
         })
     }
 
     fn entry(&self, index: u64) -> Result<Option<Vec<u8>>, StoreError> {
         self.read(|db| {
-            let found = db.get_cf(family(db, ENTRIES), index.to_be_bytes()).map_err(|e| trouble(&e))?;
+            let found = db
+                .get_cf(family(db, ENTRIES), index.to_be_bytes())
+                .map_err(|e| trouble(&e))?;
             if found.is_none() && index < committed(db)?.0.size {
                 return Err(damaged(format!("entry {index} is missing")));
             }
@@ -269,7 +303,10 @@ impl Store for RocksStore {
             let count = size.saturating_sub(first).min(count as u64);
             let start = first.to_be_bytes();
             let mut found = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
-            let rows = db.iterator_cf(family(db, ENTRIES), IteratorMode::From(&start, Direction::Forward));
+            let rows = db.iterator_cf(
+                family(db, ENTRIES),
+                IteratorMode::From(&start, Direction::Forward),
+            );
             for (expected, row) in (first..first + count).zip(rows) {
                 let (key, leaf) = row.map_err(|e| trouble(&e))?;
                 if *key != expected.to_be_bytes() {
@@ -278,7 +315,10 @@ impl Store for RocksStore {
                 found.push(leaf.into_vec());
             }
             if found.len() as u64 != count {
-                return Err(damaged(format!("entry {} is missing", first + found.len() as u64)));
+                return Err(damaged(format!(
+                    "entry {} is missing",
+                    first + found.len() as u64
+                )));
             }
             Ok(found)
         })
@@ -286,9 +326,14 @@ impl Store for RocksStore {
 
     fn tile(&self, level: u8, index: u64) -> Result<Option<Vec<u8>>, StoreError> {
         self.read(|db| {
-            let found = db.get_cf(family(db, TILES), tile_key(level, index)).map_err(|e| trouble(&e))?;
+            let found = db
+                .get_cf(family(db, TILES), tile_key(level, index))
+                .map_err(|e| trouble(&e))?;
             match found {
-                Some(bytes) if bytes.len() != 8_192 => Err(damaged(format!("tile {level}/{index} has {} bytes", bytes.len()))),
+                Some(bytes) if bytes.len() != 8_192 => Err(damaged(format!(
+                    "tile {level}/{index} has {} bytes",
+                    bytes.len()
+                ))),
                 found => Ok(found),
             }
         })
@@ -296,12 +341,19 @@ impl Store for RocksStore {
 
     fn find(&self, key: &Key) -> Result<Option<u64>, StoreError> {
         self.read(|db| {
-            let found = db.get_pinned_cf(family(db, UNIQUE), key.bytes()).map_err(|e| trouble(&e))?;
+            let found = db
+                .get_pinned_cf(family(db, UNIQUE), key.bytes())
+                .map_err(|e| trouble(&e))?;
             found.map(|bytes| number(&bytes, "unique key")).transpose()
         })
     }
 
-    fn postings(&self, key: &Key, after: Option<u64>, limit: usize) -> Result<Vec<u64>, StoreError> {
+    fn postings(
+        &self,
+        key: &Key,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<u64>, StoreError> {
         let Some(first) = after.map_or(Some(0), |a| a.checked_add(1)) else {
             return Ok(Vec::new());
         };
@@ -312,7 +364,10 @@ impl Store for RocksStore {
             options.set_prefix_same_as_start(true);
             let mode = IteratorMode::From(&start, Direction::Forward);
             let mut found = Vec::new();
-            for row in db.iterator_cf_opt(family(db, POSTINGS), options, mode).take(limit) {
+            for row in db
+                .iterator_cf_opt(family(db, POSTINGS), options, mode)
+                .take(limit)
+            {
                 let (bytes, _) = row.map_err(|e| trouble(&e))?;
                 if bytes.get(..17) != Some(&key.bytes()[..]) {
                     break;
@@ -337,13 +392,21 @@ impl Store for RocksStore {
         }
         self.write(batch)?;
         if stage == Stage::Published {
-            self.tidemark.lock().unwrap_or_else(PoisonError::into_inner).raise(&kept.head)?;
+            self.tidemark
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .raise(&kept.head)?;
         }
         Ok(())
     }
 
     fn published(&self) -> Result<Option<Kept>, StoreError> {
-        self.read(|db| db.get(meta::PUBLISHED).map_err(|e| trouble(&e))?.map(|bytes| kept(&bytes)).transpose())
+        self.read(|db| {
+            db.get(meta::PUBLISHED)
+                .map_err(|e| trouble(&e))?
+                .map(|bytes| kept(&bytes))
+                .transpose()
+        })
     }
 
     fn signed(&self) -> Result<Vec<Kept>, StoreError> {
@@ -361,7 +424,11 @@ impl Store for RocksStore {
     }
 
     fn tidemark(&self) -> Result<Option<Head>, StoreError> {
-        Ok(self.tidemark.lock().unwrap_or_else(PoisonError::into_inner).last())
+        Ok(self
+            .tidemark
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .last())
     }
 
     fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
@@ -369,7 +436,9 @@ impl Store for RocksStore {
             let found = db.get(meta::SNAPSHOT).map_err(|e| trouble(&e))?;
             found
                 .map(|bytes| {
-                    let (size, rest) = bytes.split_first_chunk::<8>().ok_or_else(|| damaged("the snapshot is cut short"))?;
+                    let (size, rest) = bytes
+                        .split_first_chunk::<8>()
+                        .ok_or_else(|| damaged("the snapshot is cut short"))?;
                     Ok(Snapshot {
                         size: u64::from_be_bytes(*size),
                         bytes: rest.to_vec(),
@@ -431,13 +500,21 @@ fn committed(db: &DB) -> Result<(Head, u64), StoreError> {
 }
 
 fn kept(bytes: &[u8]) -> Result<Kept, StoreError> {
-    let (front, note) = bytes.split_at_checked(40).ok_or_else(|| damaged("a checkpoint is cut short"))?;
-    let note = String::from_utf8(note.to_vec()).map_err(|_| damaged("a checkpoint is not UTF-8"))?;
-    Ok(Kept { head: head(front)?, note })
+    let (front, note) = bytes
+        .split_at_checked(40)
+        .ok_or_else(|| damaged("a checkpoint is cut short"))?;
+    let note =
+        String::from_utf8(note.to_vec()).map_err(|_| damaged("a checkpoint is not UTF-8"))?;
+    Ok(Kept {
+        head: head(front)?,
+        note,
+    })
 }
 
 fn head(bytes: &[u8]) -> Result<Head, StoreError> {
-    let root = bytes[8..].try_into().map_err(|_| damaged("a root has not 32 bytes"))?;
+    let root = bytes[8..]
+        .try_into()
+        .map_err(|_| damaged("a root has not 32 bytes"))?;
     Ok(Head {
         size: number(&bytes[..8], "head")?,
         root: Hash(root),
@@ -445,7 +522,9 @@ fn head(bytes: &[u8]) -> Result<Head, StoreError> {
 }
 
 fn number(bytes: &[u8], what: &str) -> Result<u64, StoreError> {
-    let bytes = bytes.try_into().map_err(|_| damaged(format!("a {what} has {} bytes for a number", bytes.len())))?;
+    let bytes = bytes
+        .try_into()
+        .map_err(|_| damaged(format!("a {what} has {} bytes for a number", bytes.len())))?;
     Ok(u64::from_be_bytes(bytes))
 }
 
@@ -475,9 +554,15 @@ fn open_trouble(folder: &Path, error: &rocksdb::Error) -> StoreError {
     // RocksDB reports a lock held elsewhere as an I/O error; only its text says which file.
     let text = error.to_string();
     match error.kind() {
-        rocksdb::ErrorKind::IOError if text.contains("/LOCK") => StoreError::InUse(format!("{}: {text}", folder.display())),
-        rocksdb::ErrorKind::Corruption | rocksdb::ErrorKind::InvalidArgument => damaged(format!("{}: {text}", folder.display())),
-        rocksdb::ErrorKind::IOError if text.contains("No such file") => damaged(format!("{}: {text}", folder.display())),
+        rocksdb::ErrorKind::IOError if text.contains("/LOCK") => {
+            StoreError::InUse(format!("{}: {text}", folder.display()))
+        }
+        rocksdb::ErrorKind::Corruption | rocksdb::ErrorKind::InvalidArgument => {
+            damaged(format!("{}: {text}", folder.display()))
+        }
+        rocksdb::ErrorKind::IOError if text.contains("No such file") => {
+            damaged(format!("{}: {text}", folder.display()))
+        }
         _ => StoreError::Unavailable(format!("{}: {text}", folder.display())),
     }
 }
@@ -494,7 +579,12 @@ mod tests {
 
     fn fresh() -> Fresh {
         let dir = tempfile::tempdir().unwrap();
-        let store = RocksStore::create(&dir.path().join("db"), &dir.path().join("published"), &shared()).unwrap();
+        let store = RocksStore::create(
+            &dir.path().join("db"),
+            &dir.path().join("published"),
+            &shared(),
+        )
+        .unwrap();
         Fresh { store, _dir: dir }
     }
 
@@ -526,14 +616,23 @@ mod tests {
         drop(store);
         let again = RocksStore::create(&folder, &_dir.path().join("other"), &shared());
         assert!(matches!(again.err(), Some(StoreError::Damaged { .. })));
-        let beside = RocksStore::create(&_dir.path().join("db2"), &_dir.path().join("published"), &shared());
-        assert!(matches!(beside.err(), Some(StoreError::Damaged { .. })), "the mark of an old log counts too");
+        let beside = RocksStore::create(
+            &_dir.path().join("db2"),
+            &_dir.path().join("published"),
+            &shared(),
+        );
+        assert!(
+            matches!(beside.err(), Some(StoreError::Damaged { .. })),
+            "the mark of an old log counts too"
+        );
     }
 
     #[test]
     fn b115_a_missing_file_refuses_to_open_and_is_named() {
         let Fresh { store, _dir } = fresh();
-        store.commit(&Head::EMPTY, &suite::growth(&Head::EMPTY, &[b"a"])).unwrap();
+        store
+            .commit(&Head::EMPTY, &suite::growth(&Head::EMPTY, &[b"a"]))
+            .unwrap();
         store.flush().unwrap();
         let folder = store.folder.clone();
         drop(store);
@@ -543,26 +642,41 @@ mod tests {
         });
         let table = table.expect("a flushed table");
         std::fs::remove_file(&table).unwrap();
-        let error = RocksStore::open(&folder, &_dir.path().join("published"), &shared()).err().unwrap();
+        let error = RocksStore::open(&folder, &_dir.path().join("published"), &shared())
+            .err()
+            .unwrap();
         let StoreError::Damaged { what } = error else {
             panic!("a missing table must be damage: {error:?}");
         };
-        assert!(what.contains(table.file_name().unwrap().to_str().unwrap()), "{what}");
+        assert!(
+            what.contains(table.file_name().unwrap().to_str().unwrap()),
+            "{what}"
+        );
     }
 
     #[test]
     fn nothing_there_is_no_empty_log() {
         let dir = tempfile::tempdir().unwrap();
-        let opened = RocksStore::open(&dir.path().join("db"), &dir.path().join("published"), &shared());
+        let opened = RocksStore::open(
+            &dir.path().join("db"),
+            &dir.path().join("published"),
+            &shared(),
+        );
         assert!(matches!(opened.err(), Some(StoreError::Damaged { .. })));
-        assert_eq!(dir.path().read_dir().unwrap().count(), 0, "and nothing is made by looking");
+        assert_eq!(
+            dir.path().read_dir().unwrap().count(),
+            0,
+            "and nothing is made by looking"
+        );
     }
 
     #[test]
     fn a_newer_format_is_refused() {
         let Fresh { store, _dir } = fresh();
         let folder = store.folder.clone();
-        store.read(|db| Ok(db.put(meta::FORMAT, 2u32.to_be_bytes()).unwrap())).unwrap();
+        store
+            .read(|db| Ok(db.put(meta::FORMAT, 2u32.to_be_bytes()).unwrap()))
+            .unwrap();
         drop(store);
         let error = RocksStore::open(&folder, &_dir.path().join("published"), &shared()).err();
         assert_eq!(error, Some(StoreError::TooNew { found: 2, known: 1 }));

@@ -62,18 +62,29 @@ fn an_empty_store_is_empty(store: &dyn Store) {
     assert_eq!(store.tile(0, 0), Ok(None));
     assert_eq!(store.find(&key(0, "a")), Ok(None));
     assert_eq!(store.postings(&key(1, "a"), None, 10), Ok(vec![]));
-    assert_eq!((store.published(), store.signed(), store.snapshot()), (Ok(None), Ok(vec![]), Ok(None)));
+    assert_eq!(
+        (store.published(), store.signed(), store.snapshot()),
+        (Ok(None), Ok(vec![]), Ok(None))
+    );
 }
 
 fn a_commit_is_seen_whole(store: &dyn Store) {
     let first = growth(&Head::EMPTY, &[b"a", b"", b"c"]);
     store.commit(&Head::EMPTY, &first).expect("first commit");
     assert_eq!(store.head(), Ok((first.head, first.at)));
-    assert_eq!(store.entry(1), Ok(Some(vec![])), "a leaf of no bytes is a leaf");
+    assert_eq!(
+        store.entry(1),
+        Ok(Some(vec![])),
+        "a leaf of no bytes is a leaf"
+    );
     assert_eq!(store.entry(2), Ok(Some(b"c".to_vec())));
     assert_eq!(store.entry(3), Ok(None));
     assert_eq!(store.entries(1, 5), Ok(vec![vec![], b"c".to_vec()]));
-    assert_eq!(store.tile(0, 0), Ok(None), "an unfinished tile is not stored");
+    assert_eq!(
+        store.tile(0, 0),
+        Ok(None),
+        "an unfinished tile is not stored"
+    );
 }
 
 fn a_commit_follows_the_head_it_names(store: &dyn Store) {
@@ -89,20 +100,52 @@ fn a_commit_follows_the_head_it_names(store: &dyn Store) {
         size: 1,
         root: Hash([7; 32]),
     };
-    assert!(matches!(store.commit(&other_root, &rival), Err(StoreError::Conflict { .. })), "a size alone is no head");
+    assert!(
+        matches!(
+            store.commit(&other_root, &rival),
+            Err(StoreError::Conflict { .. })
+        ),
+        "a size alone is no head"
+    );
     assert_eq!(store.entry(0), Ok(Some(b"a".to_vec())));
-    assert_eq!(store.entry(1), Ok(None), "nothing of the refused commit is kept");
+    assert_eq!(
+        store.entry(1),
+        Ok(None),
+        "nothing of the refused commit is kept"
+    );
 }
 
 fn keys_find_what_they_were_stored_with(store: &dyn Store) {
     let mut g = growth(&Head::EMPTY, &[b"a", b"b", b"c"]);
-    g.unique = vec![(key(0, "a"), 0), (key(2, "a"), 1), (key(0, "twice"), 0), (key(0, "twice"), 2)];
-    g.postings = vec![(key(1, "p"), 0), (key(1, "p"), 2), (key(1, "q"), 1), (key(2, "p"), 1)];
+    g.unique = vec![
+        (key(0, "a"), 0),
+        (key(2, "a"), 1),
+        (key(0, "twice"), 0),
+        (key(0, "twice"), 2),
+    ];
+    g.postings = vec![
+        (key(1, "p"), 0),
+        (key(1, "p"), 2),
+        (key(1, "q"), 1),
+        (key(2, "p"), 1),
+    ];
     store.commit(&Head::EMPTY, &g).expect("commit");
     assert_eq!(store.find(&key(0, "a")), Ok(Some(0)));
-    assert_eq!(store.find(&key(2, "a")), Ok(Some(1)), "name spaces are apart");
-    assert_eq!(store.find(&key(1, "p")), Ok(None), "postings are no unique keys");
-    assert_eq!(store.find(&key(0, "twice")), Ok(Some(2)), "a later one replaces an earlier one");
+    assert_eq!(
+        store.find(&key(2, "a")),
+        Ok(Some(1)),
+        "name spaces are apart"
+    );
+    assert_eq!(
+        store.find(&key(1, "p")),
+        Ok(None),
+        "postings are no unique keys"
+    );
+    assert_eq!(
+        store.find(&key(0, "twice")),
+        Ok(Some(2)),
+        "a later one replaces an earlier one"
+    );
     assert_eq!(store.postings(&key(1, "p"), None, 10), Ok(vec![0, 2]));
     assert_eq!(store.postings(&key(1, "p"), None, 1), Ok(vec![0]));
     assert_eq!(store.postings(&key(1, "p"), Some(0), 10), Ok(vec![2]));
@@ -122,14 +165,28 @@ fn checkpoints_are_kept_by_stage(store: &dyn Store) {
         store.keep(Stage::Signed, &kept(size)).expect("keep signed");
     }
     assert_eq!(store.published(), Ok(None));
-    store.keep(Stage::Published, &kept(7)).expect("keep published");
+    store
+        .keep(Stage::Published, &kept(7))
+        .expect("keep published");
     assert_eq!(store.published(), Ok(Some(kept(7))));
-    assert_eq!(store.signed(), Ok(vec![kept(9)]), "what a published one overtakes is forgotten");
+    assert_eq!(
+        store.signed(),
+        Ok(vec![kept(9)]),
+        "what a published one overtakes is forgotten"
+    );
     store.reload().expect("reload");
-    assert_eq!((store.published(), store.signed()), (Ok(Some(kept(7))), Ok(vec![kept(9)])));
+    assert_eq!(
+        (store.published(), store.signed()),
+        (Ok(Some(kept(7))), Ok(vec![kept(9)]))
+    );
     assert_eq!(store.tidemark(), Ok(Some(kept(7).head)));
-    store.keep(Stage::Published, &kept(9)).expect("keep published");
-    assert_eq!((store.signed(), store.tidemark()), (Ok(vec![]), Ok(Some(kept(9).head))));
+    store
+        .keep(Stage::Published, &kept(9))
+        .expect("keep published");
+    assert_eq!(
+        (store.signed(), store.tidemark()),
+        (Ok(vec![]), Ok(Some(kept(9).head)))
+    );
 }
 
 fn a_snapshot_is_the_newest(store: &dyn Store) {
@@ -140,11 +197,17 @@ fn a_snapshot_is_the_newest(store: &dyn Store) {
     let head = g.head;
     let mut g = grow(&mut edge, &[b"b"]);
     store.commit(&head, &g).expect("commit");
-    assert_eq!(store.snapshot().unwrap().unwrap().size, 1, "a commit without one keeps the older");
+    assert_eq!(
+        store.snapshot().unwrap().unwrap().size,
+        1,
+        "a commit without one keeps the older"
+    );
     let head = g.head;
     g = grow(&mut edge, &[]);
     g.snapshot = Some(b"two".to_vec());
-    store.commit(&head, &g).expect("a commit of no leaves may bring a snapshot");
+    store
+        .commit(&head, &g)
+        .expect("a commit of no leaves may bring a snapshot");
     let snapshot = store.snapshot().unwrap().unwrap();
     assert_eq!((snapshot.size, snapshot.bytes.as_slice()), (2, &b"two"[..]));
 }

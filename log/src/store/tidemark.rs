@@ -32,19 +32,29 @@ pub(super) struct Tidemark {
 impl Tidemark {
     /// Opens the mark, or begins one.
     pub(super) fn open(path: &Path) -> Result<Tidemark, StoreError> {
-        let failed = |e: std::io::Error| StoreError::Unavailable(format!("{}: {e}", path.display()));
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+        let failed =
+            |e: std::io::Error| StoreError::Unavailable(format!("{}: {e}", path.display()));
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(failed)?;
         if file.metadata().map_err(failed)?.len() == 0 {
             file.write_all_at(&[0; 2 * SLOT], 0).map_err(failed)?;
             file.sync_all().map_err(failed)?;
             if let Some(parent) = path.parent() {
-                File::open(parent).and_then(|d| d.sync_all()).map_err(failed)?;
+                File::open(parent)
+                    .and_then(|d| d.sync_all())
+                    .map_err(failed)?;
             }
         }
         let mut bytes = [0; 2 * SLOT];
-        file.read_exact_at(&mut bytes, 0).map_err(|e| StoreError::Damaged {
-            what: format!("{}: {e}", path.display()),
-        })?;
+        file.read_exact_at(&mut bytes, 0)
+            .map_err(|e| StoreError::Damaged {
+                what: format!("{}: {e}", path.display()),
+            })?;
         let slots = [decode(&bytes[..SLOT]), decode(&bytes[SLOT..])];
         if slots == [None, None] && bytes != [0; 2 * SLOT] {
             return Err(StoreError::Damaged {
@@ -52,7 +62,11 @@ impl Tidemark {
             });
         }
         let size = |slot: &Option<Head>| slot.map_or(0, |h| h.size + 1);
-        let (next_slot, last) = if size(&slots[0]) > size(&slots[1]) { (1, slots[0]) } else { (0, slots[1]) };
+        let (next_slot, last) = if size(&slots[0]) > size(&slots[1]) {
+            (1, slots[0])
+        } else {
+            (0, slots[1])
+        };
         Ok(Tidemark {
             path: path.to_owned(),
             file,
@@ -70,8 +84,11 @@ impl Tidemark {
         if self.last.is_some_and(|last| head.size <= last.size) {
             return Ok(());
         }
-        let failed = |e: std::io::Error| StoreError::Unavailable(format!("{}: {e}", self.path.display()));
-        self.file.write_all_at(&encode(head), self.next_slot * SLOT as u64).map_err(failed)?;
+        let failed =
+            |e: std::io::Error| StoreError::Unavailable(format!("{}: {e}", self.path.display()));
+        self.file
+            .write_all_at(&encode(head), self.next_slot * SLOT as u64)
+            .map_err(failed)?;
         self.file.sync_data().map_err(failed)?;
         self.next_slot = 1 - self.next_slot;
         self.last = Some(*head);
@@ -132,11 +149,21 @@ mod tests {
         mark.raise(&head(1)).unwrap();
         mark.raise(&head(2)).unwrap();
         let torn = 1 - mark.next_slot;
-        mark.file.write_all_at(&[0xff; 20], torn * SLOT as u64 + 30).unwrap();
+        mark.file
+            .write_all_at(&[0xff; 20], torn * SLOT as u64 + 30)
+            .unwrap();
         assert_eq!(Tidemark::open(&path).unwrap().last(), Some(head(1)));
-        mark.file.write_all_at(&[0xff; 20], mark.next_slot * SLOT as u64).unwrap();
-        assert!(matches!(Tidemark::open(&path), Err(StoreError::Damaged { .. })));
+        mark.file
+            .write_all_at(&[0xff; 20], mark.next_slot * SLOT as u64)
+            .unwrap();
+        assert!(matches!(
+            Tidemark::open(&path),
+            Err(StoreError::Damaged { .. })
+        ));
         std::fs::write(&path, b"short").unwrap();
-        assert!(matches!(Tidemark::open(&path), Err(StoreError::Damaged { .. })));
+        assert!(matches!(
+            Tidemark::open(&path),
+            Err(StoreError::Damaged { .. })
+        ));
     }
 }

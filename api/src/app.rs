@@ -1,0 +1,220 @@
+//! The parts of a running service, put together in one place.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
+
+use countersign_log::{Clocks, SystemClocks, store::rocks::Shared};
+use countersign_verifier::{
+    hash::{Hash, sha256},
+    leaf::Millis,
+};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::{
+    account::{Account, OpenError},
+    config::Config,
+    data_dir::DataDir,
+    metrics::Metrics,
+};
+
+/// Everything that a request can need.
+pub struct App {
+    /// The configuration in force.
+    pub config: Config,
+    /// The data directory.
+    pub dir: DataDir,
+    /// The open accounts, by name.
+    pub accounts: BTreeMap<String, Arc<Account>>,
+    /// What Prometheus reads.
+    pub metrics: Metrics,
+    /// One permit a request that is being answered.
+    pub gate: Arc<Semaphore>,
+    url: OnceLock<String>,
+    owner_token: Option<Hash>,
+    clocks: Arc<dyn Clocks>,
+}
+
+/// Why a service does not come up.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// There is no account in the directory.
+    #[error("{0}: no account here; `countersign init` or `countersign up` makes one")]
+    Empty(String),
+    /// An account does not open.
+    #[error("account `{name}`: {source}")]
+    Account {
+        /// Which.
+        name: String,
+        /// Why.
+        source: OpenError,
+    },
+    /// A file cannot be read.
+    #[error("{what}: {source}")]
+    File {
+        /// Which.
+        what: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl App {
+    /// Opens every account of a directory. The caller holds its lock.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub fn build(config: Config, dir: DataDir, accept_clock: bool) -> Result<App, BuildError> {
+        let file = |what: String| move |source| BuildError::File { what, source };
+        let shared = Shared::new(config.store.cache_bytes, config.store.write_buffer_bytes);
+        let clocks: Arc<dyn Clocks> = Arc::new(SystemClocks);
+        let names = dir
+            .account_names()
+            .map_err(file(dir.root().display().to_string()))?;
+        if names.is_empty() {
+            return Err(BuildError::Empty(dir.root().display().to_string()));
+        }
+        let mut accounts = BTreeMap::new();
+        for name in names {
+            let account = Account::open(&dir, &name, &shared, clocks.clone(), accept_clock);
+            let account = account.map_err(|source| BuildError::Account {
+                name: name.clone(),
+                source,
+            })?;
+            accounts.insert(name, Arc::new(account));
+        }
+        let owner_token = match std::fs::read_to_string(dir.owner_token()) {
+            Ok(token) => Some(sha256(token.trim().as_bytes())),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+            Err(e) => return Err(file(dir.owner_token().display().to_string())(e)),
+        };
+        let gate = Arc::new(Semaphore::new(config.limits.requests));
+        Ok(App {
+            config,
+            dir,
+            accounts,
+            metrics: Metrics::default(),
+            gate,
+            url: OnceLock::new(),
+            owner_token,
+            clocks,
+        })
+    }
+
+    /// Says where it listens, once that is known.
+    pub fn listens_at(&self, url: String) {
+        // A second listener would be a bug of `service`; the first one's address stands.
+        let _ = self.url.set(url);
+    }
+
+    /// The URL that clients know it by; empty before it listens.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.url.get().map_or("", String::as_str)
+    }
+
+    /// Whether this is the owner's token. Compared by hash, all of it, in the same time whatever is wrong.
+    #[must_use]
+    pub fn is_owner_token(&self, token: &str) -> bool {
+        let given = sha256(token.as_bytes());
+        self.owner_token
+            .is_some_and(|ours| ours.0.iter().zip(given.0).fold(0, |d, (a, b)| d | (a ^ b)) == 0)
+    }
+
+    /// The account whose log has this origin.
+    #[must_use]
+    pub fn account_of_origin(&self, origin: &str) -> Option<&Arc<Account>> {
+        self.accounts
+            .values()
+            .find(|account| account.origin == origin)
+    }
+
+    /// The wall clock, for answers: leaves carry log time.
+    #[must_use]
+    pub fn server_time(&self) -> String {
+        let ms = u64::try_from(self.clocks.read().wall_ns / 1_000_000).unwrap_or(0);
+        Millis(ms).to_string()
+    }
+
+    /// The owner's private key lies on this machine: whoever runs the service could sign for the owner.
+    #[must_use]
+    pub fn owner_is_forgeable(&self) -> bool {
+        self.dir.owner_key().exists()
+    }
+
+    /// The bounds that a client can meet, by name.
+    #[must_use]
+    pub fn limits(&self) -> Value {
+        use countersign_verifier::limits;
+        json!({
+            "payload_bytes_max": limits::PAYLOAD_BYTES_MAX,
+            "signatures_max": limits::SIGNATURES_MAX,
+            "leaf_bytes_max": limits::ENTRY_BYTES_MAX,
+            "decision_bytes_max": crate::ledger::DECISION_BYTES_MAX,
+            "body_bytes_max": crate::doors::BODY_BYTES_MAX,
+            "ndjson_lines_max": crate::doors::NDJSON_LINES_MAX,
+            "ndjson_bytes_max": crate::doors::NDJSON_BYTES_MAX,
+            "evidence_set_max": limits::MULTI_LEAVES_MAX,
+            "deadline_ms_max": crate::doors::DEADLINE_MS_MAX,
+            "header_bytes_max": self.config.limits.header_bytes,
+            "connections_max": self.config.limits.connections,
+            "requests_max": self.config.limits.requests,
+            "request_timeout_s": self.config.limits.request_timeout_s,
+        })
+    }
+
+    /// How the service is: what `/health` says. `all` shows private accounts too.
+    #[must_use]
+    pub fn health(&self, all: bool) -> Value {
+        let mut worst = "ok";
+        let mut rows = Vec::new();
+        let mut offset = 0;
+        for account in self.accounts.values() {
+            let status = account.log.status();
+            offset = status.clock_offset_ms;
+            if status.stop.is_some() {
+                worst = "read_only";
+            } else if status.publication.is_some() && worst == "ok" {
+                worst = "degraded";
+            }
+            if !account.public && !all {
+                continue;
+            }
+            let mut row = json!({
+                "name": account.name,
+                "origin": account.origin,
+                "size": status.published.size,
+                "witnessed_size": status.published.size,
+                "owner_forgeable": self.owner_is_forgeable(),
+            });
+            if let Some(stop) = &status.stop {
+                row["read_only"] = crate::submit::stopped(stop).message.into();
+            }
+            rows.push(row);
+        }
+        json!({
+            "status": worst,
+            "version": env!("CARGO_PKG_VERSION"),
+            "limits": self.limits(),
+            "accounts": rows,
+            "clock_offset_ms": offset,
+        })
+    }
+
+    /// Whether every account takes writes.
+    #[must_use]
+    pub fn is_writing(&self) -> bool {
+        self.accounts
+            .values()
+            .all(|account| account.log.status().stop.is_none())
+    }
+
+    /// Takes no more writes, and finishes those that were taken.
+    pub fn close(&self) {
+        for account in self.accounts.values() {
+            account.log.close();
+        }
+    }
+}

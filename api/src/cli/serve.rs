@@ -1,0 +1,64 @@
+//! `countersign serve`: serve a data directory.
+
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+
+use clap::Args;
+
+use crate::{
+    app::App,
+    config::Config,
+    data_dir::{DEFAULT_DIR, DataDir},
+    service::{self, RUNTIME_END},
+    trace,
+};
+
+/// Serve a data directory until SIGTERM or SIGINT
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// The directory that `init` or `up` made
+    #[arg(long, env = "COUNTERSIGN_DIR", default_value = DEFAULT_DIR)]
+    pub dir: PathBuf,
+    /// Where to listen; port 0 picks one. Overrides the configuration
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<SocketAddr>,
+    /// Take the wall clock as it is, if it is what keeps the log from writing; a leaf says so
+    #[arg(long)]
+    pub accept_clock: bool,
+}
+
+/// Serves.
+///
+/// # Errors
+/// Only what is no [`service::ServiceError`]; those become exit codes.
+pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    serve(&DataDir::new(&args.dir), args.listen, args.accept_clock, |_| {})
+}
+
+/// Serves a directory that exists; `ready` runs after the ready line.
+pub(super) fn serve(dir: &DataDir, listen: Option<SocketAddr>, accept_clock: bool, ready: impl FnOnce(&App)) -> anyhow::Result<ExitCode> {
+    let mut config = match Config::load(dir) {
+        Ok(config) => config,
+        Err(error) => return Ok(refuse(&error, 2)),
+    };
+    config.listen = listen.unwrap_or(config.listen);
+    if let Err(error) = trace::init(&config.trace) {
+        return Ok(refuse(&error, 2));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let served = runtime.block_on(service::run(config, dir.clone(), accept_clock, |app| {
+        if let Err(error) = service::print_ready(app) {
+            tracing::warn!(%error, "nobody reads the ready line");
+        }
+        ready(app);
+    }));
+    runtime.shutdown_timeout(RUNTIME_END);
+    Ok(match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => refuse(&error, error.exit_code()),
+    })
+}
+
+fn refuse(error: &dyn std::fmt::Display, code: u8) -> ExitCode {
+    eprintln!("countersign: {error}");
+    ExitCode::from(code)
+}

@@ -1,0 +1,56 @@
+//! `countersign up`: the development account, made on the first run, served on every one.
+
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+
+use clap::Args;
+
+use super::serve::serve;
+use crate::{
+    app::App,
+    data_dir::{DEFAULT_DIR, DataDir},
+    init,
+};
+
+/// Make a development account on the first run, and serve it on loopback
+#[derive(Debug, Args)]
+pub struct UpArgs {
+    /// The directory: absent, empty, or one that `up` made
+    #[arg(long, env = "COUNTERSIGN_DIR", default_value = DEFAULT_DIR)]
+    pub dir: PathBuf,
+    /// Where to listen; port 0 picks one
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<SocketAddr>,
+    /// Without witnesses: a checkpoint is published as soon as the log has signed it. As yet the only way
+    #[arg(long)]
+    pub no_witnesses: bool,
+    /// Take the wall clock as it is, if it is what keeps the log from writing; a leaf says so
+    #[arg(long)]
+    pub accept_clock: bool,
+}
+
+/// Makes and serves it.
+///
+/// # Errors
+/// Anything that keeps the account from being made.
+pub fn run(args: &UpArgs) -> anyhow::Result<ExitCode> {
+    let dir = DataDir::new(&args.dir);
+    let plan = init::development();
+    if !dir.account(&plan.name).log_vkey().is_file() {
+        if let Err(error) = init::create(&dir, &plan) {
+            eprintln!("countersign: {error}");
+            return Ok(ExitCode::from(if matches!(error, init::InitError::Lock(_)) { 4 } else { 2 }));
+        }
+        eprintln!("made a development account in {}", args.dir.display());
+    }
+    serve(&dir, args.listen, args.accept_clock, hints)
+}
+
+fn hints(app: &App) {
+    let Some(account) = app.accounts.get("dev") else { return };
+    let policy = account.dir.policy();
+    eprintln!("\nTry, in another terminal:");
+    eprintln!("  echo '{{\"hello\":\"world\"}}' > hello.json");
+    eprintln!("  countersign sign --type application/vnd.example.receipt+json hello.json | countersign submit - --out evidence");
+    eprintln!("  countersign verify evidence/*.json --policy {}", policy.display());
+    eprintln!("or look at {}/ in a browser. Ctrl-C stops it; what was answered is kept.\n", app.url());
+}

@@ -1,0 +1,60 @@
+//! The operator's door: HTTP over a Unix socket that only the owner of the directory may open.
+
+use std::{io, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
+
+use axum::{Router, extract::State, routing::get};
+use serde_json::{Value, json};
+use tokio::net::UnixListener;
+
+use crate::app::App;
+
+/// Listens at `path`, mode 0600. The caller holds the directory's lock, so a socket that lies there is nobody's.
+///
+/// # Errors
+/// What the system says.
+pub fn bind(path: &Path) -> io::Result<UnixListener> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// What the operator can ask.
+pub fn router(app: Arc<App>) -> Router {
+    Router::new().route("/status", get(status)).with_state(app)
+}
+
+async fn status(State(app): State<Arc<App>>) -> axum::Json<Value> {
+    let rows: Vec<Value> = app
+        .accounts
+        .values()
+        .map(|account| {
+            let status = account.log.status();
+            json!({
+                "name": account.name,
+                "origin": account.origin,
+                "public": account.public,
+                "vkey": account.vkey,
+                "policy": account.dir.policy(),
+                "committed_size": status.committed.size,
+                "committed_root": status.committed.root.to_hex(),
+                "published_size": status.published.size,
+                "read_only": status.stop.map(|s| s.to_string()),
+                "publication_trouble": status.publication.map(|e| e.to_string()),
+                "clock_offset_ms": status.clock_offset_ms,
+                "owner_signatures_forgeable": app.owner_is_forgeable(),
+            })
+        })
+        .collect();
+    axum::Json(json!({
+        "pid": std::process::id(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "url": app.url(),
+        "dir": app.dir.root(),
+        "config": app.config,
+        "accounts": rows,
+    }))
+}

@@ -1,0 +1,192 @@
+//! HTTP: which address leads where. One file a family of addresses.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{any, get, post},
+};
+use tower_http::compression::{
+    CompressionLayer,
+    predicate::{Predicate, SizeAbove},
+};
+
+use crate::{
+    account::Account,
+    app::App,
+    error::{Code, Problem},
+};
+
+pub mod answer;
+mod body;
+mod health;
+mod logs;
+mod ndjson;
+mod page;
+mod receipts;
+mod tools;
+
+pub(super) type Shared = Arc<App>;
+
+pub(crate) use health::exposition;
+
+/// The whole of HTTP over these parts.
+pub fn router(app: Shared) -> Router {
+    let log = Router::new()
+        .route("/checkpoint", get(logs::checkpoint))
+        .route("/tile/{*path}", get(logs::tile))
+        .route("/consistency", get(logs::consistency))
+        .route("/policy", get(logs::policy))
+        .route("/keys", get(logs::keys))
+        .route("/lookup", get(logs::lookup))
+        .route("/evidence/{index}", get(logs::evidence))
+        .route("/evidence/hash/{leaf_hash}", get(logs::evidence_by_hash))
+        .route("/evidence-set", get(logs::evidence_set))
+        .route("/receipts", post(receipts::receipts).fallback(method));
+    Router::new()
+        .route("/", get(page::index))
+        .route("/health", get(health::health))
+        .route("/health/ready", get(health::ready))
+        .route("/metrics", get(health::metrics))
+        .route("/v1/{tool}", post(tools::call).fallback(method))
+        .nest("/log/{account}", log)
+        .fallback(any(nothing))
+        .method_not_allowed_fallback(method)
+        .layer(middleware::from_fn_with_state(app.clone(), gate))
+        // Tiles and bundles are most of what is read; what is small or hashed already gains nothing.
+        .layer(CompressionLayer::new().compress_when(SizeAbove::new(1_024).and(Compressible)))
+        .with_state(app)
+}
+
+/// Text and bundles; tiles and signatures are random bytes.
+#[derive(Clone, Copy)]
+struct Compressible;
+
+impl Predicate for Compressible {
+    fn should_compress<B: axum::body::HttpBody>(&self, response: &axum::http::Response<B>) -> bool {
+        // T33: an error is never labelled as compressed; and of octet streams only bundles are larger than a tile.
+        let large = response
+            .body()
+            .size_hint()
+            .exact()
+            .is_none_or(|size| size > 8_192);
+        let kind = response.headers().get(header::CONTENT_TYPE);
+        response.status() == StatusCode::OK
+            && kind
+                .and_then(|k| k.to_str().ok())
+                .is_some_and(|k| k != "application/octet-stream" || large)
+    }
+}
+
+/// Bounds how many requests are answered at once, and counts answers.
+async fn gate(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let door = door(request.uri().path());
+    // Health answers even when everything else is full: that is when it is asked.
+    let permit = if door == "health" {
+        None
+    } else {
+        Some(app.gate.clone().try_acquire_owned())
+    };
+    let answer = match permit {
+        Some(Err(_)) => Problem::new(
+            Code::Busy,
+            "too many requests are being answered; see `requests_max` in /health",
+        )
+        .retry_after(1_000)
+        .into_response(),
+        permit => {
+            let answer = next.run(request).await;
+            drop(permit);
+            answer
+        }
+    };
+    app.metrics.answered(door, answer.status().as_u16());
+    answer
+}
+
+/// The family of an address, for metrics: bounded, whatever clients ask for.
+fn door(path: &str) -> &'static str {
+    let mut parts = path.split('/').skip(1);
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(""), ..) => "page",
+        (Some("health"), ..) => "health",
+        (Some("metrics"), ..) => "metrics",
+        (Some("v1"), ..) => "tools",
+        (Some("log"), _, Some("receipts")) => "receipts",
+        (Some("log"), _, Some("tile")) => "tiles",
+        (Some("log"), _, Some("checkpoint")) => "checkpoint",
+        (Some("log"), _, Some("evidence" | "evidence-set")) => "evidence",
+        (Some("log"), ..) => "log",
+        _ => "other",
+    }
+}
+
+/// An account that this caller may read.
+pub(super) fn readable<'a>(
+    app: &'a App,
+    name: &str,
+    headers: &HeaderMap,
+) -> Result<&'a Arc<Account>, Problem> {
+    let account = app
+        .accounts
+        .get(name)
+        .ok_or_else(|| Problem::new(Code::NotFound, "no account of this name here"))?;
+    if account.public || token(app, headers)?.is_some() {
+        return Ok(account);
+    }
+    Err(Problem::new(
+        Code::KeyRequired,
+        "this account is private: a reader's token is needed (Authorization: Bearer)",
+    ))
+}
+
+/// That the caller holds a token of this service.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bearer;
+
+/// The caller's token: none, a good one, or an error.
+pub(super) fn token(app: &App, headers: &HeaderMap) -> Result<Option<Bearer>, Problem> {
+    let Some(value) = headers.get(header::AUTHORIZATION) else {
+        return Ok(None);
+    };
+    let bearer = value
+        .to_str()
+        .ok()
+        .and_then(|v| v.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    match bearer {
+        Some((_, token)) if app.is_owner_token(token.trim()) => Ok(Some(Bearer)),
+        Some(_) => Err(Problem::new(
+            Code::TokenInvalid,
+            "the token is none of this service's; the owner's is in the data directory, owner.token",
+        )),
+        None => Err(Problem::new(
+            Code::TokenInvalid,
+            "Authorization: Bearer cst_…",
+        )),
+    }
+}
+
+async fn nothing() -> Problem {
+    Problem::new(
+        Code::NotFound,
+        "nothing is at this address; GET / says what is here",
+    )
+}
+
+async fn method(method: Method) -> Response {
+    let mut answer = Problem::new(
+        Code::MethodNotAllowed,
+        format!("{method} is not taken at this address"),
+    )
+    .into_response();
+    answer
+        .headers_mut()
+        .entry(header::ALLOW)
+        .or_insert(HeaderValue::from_static("POST"));
+    answer
+}

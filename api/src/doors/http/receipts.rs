@@ -1,0 +1,100 @@
+//! `POST /log/<account>/receipts`: one envelope, or many as NDJSON.
+
+use std::time::{Duration, Instant};
+
+use axum::{
+    extract::{Path, Query, Request as HttpRequest, State, rejection::QueryRejection},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+
+use super::{Shared, answer, body, ndjson, token};
+use crate::{
+    account::Account,
+    app::App,
+    doors::{BODY_BYTES_MAX, NDJSON_BYTES_MAX},
+    error::{Code, Problem},
+    ledger::Request,
+    submit::{self, Dropped, Wanted},
+};
+
+pub(super) async fn receipts(
+    State(app): State<Shared>,
+    Path(account): Path<String>,
+    ask: Result<Query<answer::Ask>, QueryRejection>,
+    request: HttpRequest,
+) -> Response {
+    let begun = Instant::now();
+    let answer = take(&app, &account, ask, request)
+        .await
+        .unwrap_or_else(IntoResponse::into_response);
+    app.metrics.wrote(begun.elapsed().as_secs_f64());
+    answer
+}
+
+async fn take(
+    app: &Shared,
+    account: &str,
+    ask: Result<Query<answer::Ask>, QueryRejection>,
+    request: HttpRequest,
+) -> Result<Response, Problem> {
+    // Its signatures authenticate a receipt, in a private account too; so the account's name is all that is looked at here.
+    let account = app
+        .accounts
+        .get(account)
+        .ok_or_else(|| Problem::new(Code::NotFound, "no account of this name here"))?
+        .clone();
+    let Query(ask) =
+        ask.map_err(|e| Problem::new(Code::Malformed, format!("query: {}", e.body_text())))?;
+    let wanted = ask.wanted()?;
+    let has_token = token(app, request.headers())?.is_some();
+    let time = Duration::from_secs(app.config.limits.request_timeout_s);
+    match body::media_type(&request).as_deref() {
+        Some("application/json" | "application/vnd.dsse.envelope.v1+json") => {
+            let bytes = body::read(request, BODY_BYTES_MAX, time).await?;
+            one(app, &account, &bytes, has_token, wanted).await
+        }
+        Some("application/x-ndjson") => {
+            let bytes = body::read(request, NDJSON_BYTES_MAX, time).await?;
+            ndjson::many(app, &account, bytes, has_token, wanted).await
+        }
+        _ => {
+            let why = "a receipt is application/json or application/vnd.dsse.envelope.v1+json; many are application/x-ndjson";
+            Err(Problem::new(Code::MediaType, why))
+        }
+    }
+}
+
+async fn one(
+    app: &Shared,
+    account: &Account,
+    bytes: &Bytes,
+    has_token: bool,
+    wanted: Wanted,
+) -> Result<Response, Problem> {
+    let prepared = submit::prepare_receipt(&account.reader().version(), bytes, has_token)?;
+    let mut written =
+        submit::write(account, vec![Request::Receipt(prepared.request)], wanted).await?;
+    // OK because one request has one answer.
+    let written = written.pop().expect("receipts::one")?;
+    let (status, value) = respond(app, account, &written, wanted, &prepared.dropped, bytes);
+    // OK because both statuses are constants of `answer`.
+    Ok(body::json(
+        StatusCode::from_u16(status).expect("receipts::one: status"),
+        value.to_string(),
+    ))
+}
+
+/// The answer, with the signatures that the judge left out added to those that the check had left out.
+pub(super) fn respond(
+    app: &App,
+    account: &Account,
+    written: &submit::Written,
+    wanted: Wanted,
+    dropped: &[Dropped],
+    envelope: &[u8],
+) -> (u16, serde_json::Value) {
+    let judged = submit::left_out(envelope, &written.leaf.leaf, dropped);
+    answer::receipt(app, account, written, wanted, &judged)
+}

@@ -1,0 +1,152 @@
+//! Making a data directory: the only place where keys and tokens come to be.
+
+use std::{io, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
+
+use countersign_log::{SystemClocks, store::rocks::Shared};
+use countersign_verifier::key::PublicKey;
+
+use crate::{
+    account::{Account, New, OpenError, generate},
+    data_dir::{DataDir, LockError, write_public, write_secret},
+};
+
+/// What `config.toml` begins as: every default, written out as comments.
+const CONFIG: &str = "# Every key has a default; an unknown key is an error. docs/reference/configuration.md lists them.\n\
+# listen = \"127.0.0.1:8780\"\n# public_url = \"https://log.example.com\"\n";
+
+/// What to make.
+pub struct Plan {
+    /// The account's local name.
+    pub name: String,
+    /// Its log's origin.
+    pub origin: String,
+    /// The owner's public key, where the private one stays elsewhere; `None`: a key is made and kept here.
+    pub owner: Option<PublicKey>,
+    /// Whether anybody may read the account.
+    pub public: bool,
+}
+
+/// Why nothing was made.
+#[derive(Debug, thiserror::Error)]
+pub enum InitError {
+    /// There is something already.
+    #[error("{0}: not empty; a new directory is only made where nothing is")]
+    NotEmpty(String),
+    /// A file cannot be made.
+    #[error("{what}: {source}")]
+    File {
+        /// Which.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The name or the origin cannot be one.
+    #[error("{0}")]
+    Name(String),
+    /// Another process has the directory.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The account cannot be made.
+    #[error(transparent)]
+    Account(#[from] OpenError),
+}
+
+/// The development account: public, its origin `localhost/dev`, its owner's key at hand.
+#[must_use]
+pub fn development() -> Plan {
+    Plan {
+        name: "dev".into(),
+        origin: "localhost/dev".into(),
+        owner: None,
+        public: true,
+    }
+}
+
+/// Makes a data directory with one account.
+///
+/// # Errors
+/// See [`InitError`]; never over anything that is there.
+pub fn create(dir: &DataDir, plan: &Plan) -> Result<(), InitError> {
+    check_names(plan)?;
+    if !is_free(dir.root()) {
+        return Err(InitError::NotEmpty(dir.root().display().to_string()));
+    }
+    let file = |path: &Path| {
+        let what = path.display().to_string();
+        move |source| InitError::File { what, source }
+    };
+    std::fs::create_dir_all(dir.root()).map_err(file(dir.root()))?;
+    std::fs::set_permissions(dir.root(), std::fs::Permissions::from_mode(0o700))
+        .map_err(file(dir.root()))?;
+    let _held = dir.lock()?;
+    let owner = match &plan.owner {
+        Some(owner) => owner.clone(),
+        None => {
+            let key = generate().map_err(file(&dir.owner_key()))?;
+            write_secret(&dir.owner_key(), key.to_pem().as_bytes())
+                .map_err(file(&dir.owner_key()))?;
+            key.public()
+        }
+    };
+    write_public(&dir.config(), CONFIG.as_bytes()).map_err(file(&dir.config()))?;
+    write_secret(
+        &dir.owner_token(),
+        (token().map_err(file(&dir.owner_token()))? + "\n").as_bytes(),
+    )
+    .map_err(file(&dir.owner_token()))?;
+    let new = New {
+        name: plan.name.clone(),
+        origin: plan.origin.clone(),
+        owner,
+        public: plan.public,
+    };
+    // Small: one commit is made.
+    let shared = Shared::new(8 << 20, 8 << 20);
+    Account::create(dir, &new, &shared, Arc::new(SystemClocks))?;
+    Ok(())
+}
+
+/// Whether a directory is absent, or holds nothing but a lock file that an attempt before this one left.
+#[must_use]
+pub fn is_free(root: &Path) -> bool {
+    match root.read_dir() {
+        Ok(entries) => entries.flatten().all(|entry| entry.file_name() == "lock"),
+        Err(e) => e.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// A token: `cst_` and 32 random bytes.
+fn token() -> io::Result<String> {
+    let mut bytes = zeroize::Zeroizing::new([0; 32]);
+    getrandom::fill(&mut *bytes).map_err(io::Error::other)?;
+    let standard = countersign_verifier::base64::encode(&*bytes);
+    Ok(format!(
+        "cst_{}",
+        standard
+            .trim_end_matches('=')
+            .replace('+', "-")
+            .replace('/', "_")
+    ))
+}
+
+fn check_names(plan: &Plan) -> Result<(), InitError> {
+    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if plan.name.is_empty() || plan.name.len() > 63 || !plan.name.bytes().all(fits) {
+        return Err(InitError::Name(
+            "an account's name is 1 to 63 of a-z 0-9 -".into(),
+        ));
+    }
+    // WIRE T28: an origin of more than 255 bytes cannot be cosigned.
+    let bad = |c: char| c.is_whitespace() || c.is_control() || c == '+';
+    if plan.origin.is_empty()
+        || plan.origin.len() > 255
+        || plan.origin.contains(bad)
+        || plan.origin.contains("://")
+    {
+        return Err(InitError::Name(
+            "an origin is 1 to 255 bytes such as log.example.com/name: no scheme, no space, no `+`"
+                .into(),
+        ));
+    }
+    Ok(())
+}

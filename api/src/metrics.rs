@@ -1,0 +1,125 @@
+//! What Prometheus reads. Counters count since the start; gauges are taken at the moment of reading.
+
+use std::sync::atomic::{AtomicI64, AtomicU64};
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+use crate::account::Account;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Answer {
+    door: &'static str,
+    status: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Of {
+    account: String,
+}
+
+type Number = Gauge<i64, AtomicI64>;
+
+/// The metrics of a process.
+pub struct Metrics {
+    registry: Registry,
+    answers: Family<Answer, Counter<u64, AtomicU64>>,
+    write_seconds: Histogram,
+    committed: Family<Of, Number>,
+    published: Family<Of, Number>,
+    read_only: Family<Of, Number>,
+    clock_offset: Family<Of, Number>,
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        // From a commit on a fast disk (0.1 ms) to the longest deadline.
+        let bounds = [
+            0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0,
+        ];
+        let mut metrics = Metrics {
+            registry: Registry::with_prefix("countersign"),
+            answers: Family::default(),
+            write_seconds: Histogram::new(bounds),
+            committed: Family::default(),
+            published: Family::default(),
+            read_only: Family::default(),
+            clock_offset: Family::default(),
+        };
+        let registry = &mut metrics.registry;
+        registry.register(
+            "answers",
+            "HTTP answers by door and status",
+            metrics.answers.clone(),
+        );
+        registry.register(
+            "write_seconds",
+            "From a request's body read to its answer ready, for writes",
+            metrics.write_seconds.clone(),
+        );
+        registry.register(
+            "committed_size",
+            "Leaves that are committed",
+            metrics.committed.clone(),
+        );
+        registry.register(
+            "published_size",
+            "Leaves under the newest published checkpoint",
+            metrics.published.clone(),
+        );
+        registry.register(
+            "read_only",
+            "1 while writes are refused",
+            metrics.read_only.clone(),
+        );
+        registry.register(
+            "clock_offset_milliseconds",
+            "Wall clock minus log time",
+            metrics.clock_offset.clone(),
+        );
+        metrics
+    }
+}
+
+impl Metrics {
+    /// Counts an answer.
+    pub fn answered(&self, door: &'static str, status: u16) {
+        self.answers.get_or_create(&Answer { door, status }).inc();
+    }
+
+    /// Notes how long a write took.
+    pub fn wrote(&self, seconds: f64) {
+        self.write_seconds.observe(seconds);
+    }
+
+    /// The exposition text.
+    #[must_use]
+    pub fn render<'a>(&self, accounts: impl Iterator<Item = &'a Account>) -> String {
+        for account in accounts {
+            let of = Of {
+                account: account.name.clone(),
+            };
+            let status = account.log.status();
+            let size = |size: u64| i64::try_from(size).unwrap_or(i64::MAX);
+            self.committed
+                .get_or_create(&of)
+                .set(size(status.committed.size));
+            self.published
+                .get_or_create(&of)
+                .set(size(status.published.size));
+            self.read_only
+                .get_or_create(&of)
+                .set(i64::from(status.stop.is_some()));
+            self.clock_offset
+                .get_or_create(&of)
+                .set(status.clock_offset_ms);
+        }
+        let mut text = String::new();
+        // OK because writing to a String does not fail.
+        encode(&mut text, &self.registry).expect("Metrics::render");
+        text
+    }
+}

@@ -1,0 +1,223 @@
+//! A running service from its lock to its last answer.
+
+use std::{
+    io::{self, Write},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{Router, extract::State, routing::get};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+
+use crate::{
+    account::OpenError,
+    app::{App, BuildError},
+    config::Config,
+    data_dir::{DataDir, LockError, Running},
+    doors::{admin, http, listen, tls::Certificate},
+};
+use countersign_log::StartError;
+
+/// Why a service did not come up, or how it ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// Another process has the directory.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The parts do not come together.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The configuration cannot be followed.
+    #[error("{0}")]
+    Config(String),
+    /// An address cannot be listened on.
+    #[error("{what}: {source}")]
+    Listen {
+        /// Which.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl ServiceError {
+    /// As the process exits: 2 configuration, 4 directory in use, 5 key missing or guard refused, 1 anything else.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            ServiceError::Lock(_) => 4,
+            ServiceError::Config(_)
+            | ServiceError::Listen { .. }
+            | ServiceError::Build(BuildError::Empty(_)) => 2,
+            ServiceError::Build(BuildError::Account { source, .. }) => match source {
+                OpenError::Key { .. } | OpenError::Start(StartError::Guard(_)) => 5,
+                OpenError::Store(countersign_log::StoreError::InUse(_)) => 4,
+                _ => 1,
+            },
+            ServiceError::Build(BuildError::File { .. }) => 1,
+        }
+    }
+}
+
+/// Serves a data directory until SIGTERM or SIGINT. `ready` is called once requests are accepted.
+///
+/// # Errors
+/// See [`ServiceError`].
+pub async fn run(
+    config: Config,
+    dir: DataDir,
+    accept_clock: bool,
+    ready: impl FnOnce(&App),
+) -> Result<(), ServiceError> {
+    let _held = dir.lock()?;
+    let certificate = config
+        .tls
+        .as_ref()
+        .map(Certificate::load)
+        .transpose()
+        .map_err(ServiceError::Config)?
+        .map(Arc::new);
+    let (stopping, stop) = watch::channel(false);
+    let signals =
+        signals(stopping, certificate.clone()).map_err(|source| ServiceError::Listen {
+            what: "signals".into(),
+            source,
+        })?;
+    let listener = bind(config.listen).await?;
+    let address = listener
+        .local_addr()
+        .map_err(|source| ServiceError::Listen {
+            what: config.listen.to_string(),
+            source,
+        })?;
+    let metrics = match config.metrics.listen {
+        Some(address) => Some(bind(address).await?),
+        None => None,
+    };
+    let socket = admin::bind(&dir.admin_socket()).map_err(|source| ServiceError::Listen {
+        what: dir.admin_socket().display().to_string(),
+        source,
+    })?;
+    // Opening replays leaves and may take a moment; nothing is accepted before.
+    let app = tokio::task::block_in_place(|| App::build(config, dir.clone(), accept_clock))?;
+    let app = Arc::new(app);
+    app.listens_at(app.config.url(address));
+    let announced = dir.announce(&Running {
+        pid: std::process::id(),
+        url: app.url().to_owned(),
+        started_at: app.server_time(),
+    });
+    if let Err(error) = announced {
+        tracing::warn!(%error, "serve.json could not be written: clients must be told --url");
+    }
+    let limits = app.config.limits.clone();
+    let doors = [
+        tokio::spawn(listen::serve(
+            listener,
+            certificate,
+            http::router(app.clone()),
+            limits.clone(),
+            stop.clone(),
+        )),
+        tokio::spawn(listen::serve(
+            socket,
+            None,
+            admin::router(app.clone()),
+            limits.clone(),
+            stop.clone(),
+        )),
+    ];
+    if let Some(metrics) = metrics {
+        let router = Router::new().route(
+            "/metrics",
+            get(|State(app)| async move { http::exposition(&app) }),
+        );
+        tokio::spawn(listen::serve(
+            metrics,
+            None,
+            router.with_state(app.clone()),
+            limits,
+            stop,
+        ));
+    }
+    ready(&app);
+    for door in doors {
+        if let Err(error) = door.await {
+            tracing::error!(%error, "a door ended in a panic");
+        }
+    }
+    signals.abort();
+    tracing::info!("no more requests; finishing what was accepted");
+    tokio::task::block_in_place(|| app.close());
+    dir.withdraw();
+    Ok(())
+}
+
+async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, ServiceError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| ServiceError::Listen {
+            what: address.to_string(),
+            source,
+        })
+}
+
+/// SIGTERM and SIGINT stop; a second one stops at once. SIGHUP reads the certificate again.
+fn signals(
+    stopping: watch::Sender<bool>,
+    certificate: Option<Arc<Certificate>>,
+) -> io::Result<tokio::task::JoinHandle<()>> {
+    let mut term = signal(SignalKind::terminate())?;
+    let mut int = signal(SignalKind::interrupt())?;
+    let mut hup = signal(SignalKind::hangup())?;
+    Ok(tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+                _ = hup.recv() => {
+                    match certificate.as_ref().map(|c| c.reload()) {
+                        Some(Ok(())) => tracing::info!("the certificate was read again"),
+                        Some(Err(why)) => tracing::error!(why, "the certificate stays the one in force"),
+                        None => tracing::info!("SIGHUP: there is no certificate to read again"),
+                    }
+                    continue;
+                }
+            }
+            if stopping.send_replace(true) {
+                tracing::warn!(
+                    "stopped at once; accepted writes that were not committed are lost, and were not answered"
+                );
+                std::process::exit(1);
+            }
+            tracing::info!("stopping");
+        }
+    }))
+}
+
+/// The line on standard output that says where the service is.
+///
+/// # Errors
+/// What the system says: whoever reads that line is gone.
+pub fn print_ready(app: &App) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for account in app.accounts.values() {
+        writeln!(
+            out,
+            "ready {url} account={name} log={url}/log/{name} vkey={vkey} policy={policy} dir={dir}",
+            url = app.url(),
+            name = account.name,
+            vkey = account.vkey,
+            policy = account.dir.policy().display(),
+            dir = app.dir.root().display(),
+        )?;
+    }
+    out.flush()
+}
+
+/// How long a runtime waits for its threads at the end.
+pub const RUNTIME_END: Duration = Duration::from_secs(5);
