@@ -215,8 +215,15 @@ fn spell_number(number: &serde_json::Number) -> Cow<'static, str> {
     if double == 0.0 {
         return Cow::Borrowed("0");
     }
-    // Rust's exponent form has the same shortest digits that ECMAScript asks for.
-    let scientific = alloc::format!("{:e}", double.abs());
+    // Rust's exponent form has as many digits as ECMAScript asks for. Where two numbers of so many digits
+    // are equally near it may take the odd one; rounding to that many digits takes the even one.
+    let shortest = alloc::format!("{:e}", double.abs());
+    let places = shortest
+        .bytes()
+        .take_while(|b| *b != b'e')
+        .count()
+        .saturating_sub(2);
+    let scientific = alloc::format!("{:.places$e}", double.abs());
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let digits = mantissa.replace('.', "");
     let point = 1 + exponent.parse::<i32>().unwrap_or(0);
