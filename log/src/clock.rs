@@ -74,6 +74,8 @@ pub struct LogClock {
     /// Wall minus boot when log time last agreed with the wall clock (or at start): steps are measured against it.
     offset_ns: i128,
     wall_ns: i128,
+    /// The stamp of the last leaf, where the wall clock was too far behind it at start and has not been accepted.
+    ahead_ns: Option<i128>,
 }
 
 impl LogClock {
@@ -83,27 +85,36 @@ impl LogClock {
     /// [`ClockFault::Behind`]. The clock comes with it: it is good for [`LogClock::accept`], and stands still until then.
     pub fn start(last_ms: u64, reading: Reading) -> Result<LogClock, (LogClock, ClockFault)> {
         let last_ns = i128::from(last_ms) * NS_PER_MS;
-        let clock = LogClock {
+        let mut clock = LogClock {
             now_ns: last_ns.max(reading.wall_ns),
             boot_ns: reading.boot_ns,
             offset_ns: reading.wall_ns - reading.boot_ns,
             wall_ns: reading.wall_ns,
+            ahead_ns: None,
         };
-        if last_ns - reading.wall_ns > TOLERANCE_NS {
-            let fault = ClockFault::Behind {
-                wall_ms: millis(reading.wall_ns),
-                last_ms,
-            };
-            return Err((clock, fault));
+        if last_ns - reading.wall_ns <= TOLERANCE_NS {
+            return Ok(clock);
         }
-        Ok(clock)
+        clock.ahead_ns = Some(last_ns);
+        let fault = behind(last_ns, reading.wall_ns);
+        Err((clock, fault))
     }
 
     /// Log time at `reading`, in milliseconds since 1970; never less than before.
     ///
     /// # Errors
-    /// [`ClockFault::Stepped`], for as long as the wall clock is where it is.
+    /// [`ClockFault`], for as long as the wall clock is where it is and nobody accepts it.
     pub fn now(&mut self, reading: Reading) -> Result<u64, ClockFault> {
+        if let Some(last_ns) = self.ahead_ns {
+            self.boot_ns = reading.boot_ns;
+            self.wall_ns = reading.wall_ns;
+            if last_ns - reading.wall_ns > TOLERANCE_NS {
+                return Err(behind(last_ns, reading.wall_ns));
+            }
+            self.ahead_ns = None;
+            self.now_ns = last_ns.max(reading.wall_ns);
+            self.offset_ns = reading.wall_ns - reading.boot_ns;
+        }
         let passed = (reading.boot_ns - self.boot_ns).max(0);
         self.boot_ns = self.boot_ns.max(reading.boot_ns);
         self.wall_ns = reading.wall_ns;
@@ -130,6 +141,7 @@ impl LogClock {
         self.boot_ns = reading.boot_ns;
         self.wall_ns = reading.wall_ns;
         self.offset_ns = reading.wall_ns - reading.boot_ns;
+        self.ahead_ns = None;
         (from, millis(self.now_ns))
     }
 
@@ -137,6 +149,13 @@ impl LogClock {
     #[must_use]
     pub fn offset_ms(&self) -> i64 {
         i64::try_from((self.wall_ns - self.now_ns) / NS_PER_MS).unwrap_or(i64::MAX)
+    }
+}
+
+fn behind(last_ns: i128, wall_ns: i128) -> ClockFault {
+    ClockFault::Behind {
+        wall_ms: millis(wall_ns),
+        last_ms: millis(last_ns),
     }
 }
 
@@ -237,8 +256,15 @@ mod tests {
                 last_ms: last
             }
         );
+        assert_eq!(clock.now(at(0, 0)), Err(fault), "it stays so by itself");
         assert_eq!(clock.accept(at(0, 0)), (last, last));
         assert_eq!(clock.now(at(0, 0)), Ok(last));
+        let (mut clock, _) = LogClock::start(last, at(0, 0)).unwrap_err();
+        assert_eq!(
+            clock.now(at(0, 2 * MIN)),
+            Ok(last),
+            "and ends when the wall clock is set right"
+        );
     }
 
     #[test]

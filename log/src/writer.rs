@@ -570,3 +570,6 @@ impl Below for Beneath<'_> {
         Prover::new(self, size).root()
     }
 }
+
+#[cfg(test)]
+mod tests;
