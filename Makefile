@@ -13,7 +13,7 @@ build: rocksdb ## release build
 	$(CARGO) build --release --locked --workspace
 
 test: rocksdb ## all tests
-	$(CARGO) test --locked --workspace $(ARGS)
+	$(CARGO) test --workspace --locked --no-fail-fast $(ARGS)
 
 rocksdb: ## the static RocksDB, once a machine; here because cargo would hide its progress
 	@sh log/rocksdb/build.sh >/dev/null
