@@ -15,6 +15,16 @@
 //! - [`add_checkpoint`]: what log and witness say to each other
 //! - [`policy`]: which logs and witnesses must have signed
 //! - [`proof`]: tlog-proof files
+//! - [`multi`]: many leaves under one root in one proof
+//! - [`json`]: strict reading and the canonical form
+//! - [`key`]: keys of signers in every form, and the identities that they are
+//! - [`dsse`]: envelopes, and which keys signed them
+//! - [`statement`]: in-toto statements
+//! - [`operation`]: what an agent asks for, under its signature
+//! - [`leaf`]: the three kinds of leaf, read and written
+//! - [`evidence`]: evidence files, and the chain that says who a signer is
+//! - [`verdict`]: the whole chain, offline
+//! - `command`, with the feature `cli`: the command line of `countersign-verify`
 //! - [`limits`]: every bound, with its arithmetic
 #![no_std]
 #![warn(missing_docs)]

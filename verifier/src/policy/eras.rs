@@ -41,7 +41,9 @@ impl Eras {
             return Err(ErasError::Empty);
         }
         match policies.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            Some(pair) => Err(ErasError::Twice { from_size: pair[0].0 }),
+            Some(pair) => Err(ErasError::Twice {
+                from_size: pair[0].0,
+            }),
             None => Ok(Self(policies)),
         }
     }
@@ -55,7 +57,9 @@ impl Eras {
 
     /// The eras, each with the size that it holds from, in order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Policy)> {
-        self.0.iter().map(|(from_size, policy)| (*from_size, policy))
+        self.0
+            .iter()
+            .map(|(from_size, policy)| (*from_size, policy))
     }
 
     /// Judges a checkpoint by the policy of its size. The unverified text says which: it then stands
@@ -65,6 +69,8 @@ impl Eras {
     /// [`PolicyError`]; [`PolicyError::NoEra`] when the size lies before the first era.
     pub fn check(&self, note: &Note<'_>) -> Result<Accepted<'_>, PolicyError> {
         let size = Checkpoint::parse(note.text)?.size;
-        self.for_size(size).ok_or(PolicyError::NoEra { size })?.check(note)
+        self.for_size(size)
+            .ok_or(PolicyError::NoEra { size })?
+            .check(note)
     }
 }

@@ -127,8 +127,13 @@ fn parse(file: &[u8]) -> Result<Policy, PolicySyntax> {
         let end = rest.iter().position(|&b| b == b'\n');
         let (text, after) = rest.split_at(end.unwrap_or(rest.len()));
         check_octets(text).map_err(at(line))?;
-        rest = after.get(1..).ok_or(PolicyFault::FinalLine).map_err(at(line))?;
-        let words = text.split(|b| matches!(b, b' ' | b'\t')).filter(|word| !word.is_empty());
+        rest = after
+            .get(1..)
+            .ok_or(PolicyFault::FinalLine)
+            .map_err(at(line))?;
+        let words = text
+            .split(|b| matches!(b, b' ' | b'\t'))
+            .filter(|word| !word.is_empty());
         draft.line(&words.collect::<Vec<_>>()).map_err(at(line))?;
         line += 1;
     }
@@ -136,7 +141,10 @@ fn parse(file: &[u8]) -> Result<Policy, PolicySyntax> {
 }
 
 fn check_octets(line: &[u8]) -> Result<(), PolicyFault> {
-    match line.iter().find(|octet| !matches!(octet, b'\t' | 0x20..=0x7e | 0x80..)) {
+    match line
+        .iter()
+        .find(|octet| !matches!(octet, b'\t' | 0x20..=0x7e | 0x80..))
+    {
         Some(&octet) => Err(PolicyFault::Octet { octet }),
         None => Ok(()),
     }
@@ -172,8 +180,14 @@ impl Draft {
             [key, at] => (vkey(key)?, Some(url(at)?)),
             _ => return Err(PolicyFault::Usage { usage: LOG }),
         };
-        if !matches!(key.algorithm, Algorithm::Ed25519(_) | Algorithm::EcdsaP256(_)) {
-            return Err(PolicyFault::KeyType { kind: key.algorithm.kind(), of: "log" });
+        if !matches!(
+            key.algorithm,
+            Algorithm::Ed25519(_) | Algorithm::EcdsaP256(_)
+        ) {
+            return Err(PolicyFault::KeyType {
+                kind: key.algorithm.kind(),
+                of: "log",
+            });
         }
         self.check_key(&key, self.logs.iter().map(|log| &log.key))?;
         room(&self.logs)?;
@@ -188,7 +202,10 @@ impl Draft {
             _ => return Err(PolicyFault::Usage { usage: WITNESS }),
         };
         if !matches!(key.algorithm, Algorithm::CosignatureV1(_)) {
-            return Err(PolicyFault::KeyType { kind: key.algorithm.kind(), of: "witness" });
+            return Err(PolicyFault::KeyType {
+                kind: key.algorithm.kind(),
+                of: "witness",
+            });
         }
         let name = self.fresh(name)?;
         self.check_key(&key, self.witnesses.iter().map(|witness| &witness.key))?;
@@ -209,7 +226,9 @@ impl Draft {
         for word in words {
             let member = self.find(word)?;
             if self.taken.contains(&member) {
-                return Err(PolicyFault::MemberTwice { name: self::name(word) });
+                return Err(PolicyFault::MemberTwice {
+                    name: self::name(word),
+                });
             }
             self.taken.push(member);
             members.push(member);
@@ -217,33 +236,70 @@ impl Draft {
         let threshold = match *threshold {
             b"all" => Some(members.len()),
             b"any" => Some(1),
-            k => core::str::from_utf8(k).ok().and_then(decimal::parse).and_then(|k| k.try_into().ok()),
+            k => core::str::from_utf8(k)
+                .ok()
+                .and_then(decimal::parse)
+                .and_then(|k| k.try_into().ok()),
         };
         let threshold = threshold.filter(|k| (1..=members.len()).contains(k));
-        let threshold = threshold.ok_or(PolicyFault::Threshold { members: members.len() })?;
+        let threshold = threshold.ok_or(PolicyFault::Threshold {
+            members: members.len(),
+        })?;
         room(&self.groups)?;
-        self.groups.push(Group { name, threshold, members });
+        self.groups.push(Group {
+            name,
+            threshold,
+            members,
+        });
         Ok(())
     }
 
     fn quorum(&mut self, words: &[&[u8]]) -> Result<(), PolicyFault> {
-        let [word] = words else { return Err(PolicyFault::Usage { usage: QUORUM }) };
+        let [word] = words else {
+            return Err(PolicyFault::Usage { usage: QUORUM });
+        };
         if self.quorum.is_some() {
             return Err(PolicyFault::TwoQuorums);
         }
-        self.quorum = Some(if *word == b"none" { None } else { Some(self.find(word)?) });
+        self.quorum = Some(if *word == b"none" {
+            None
+        } else {
+            Some(self.find(word)?)
+        });
         Ok(())
     }
 
     fn finish(self) -> Result<Policy, PolicyFault> {
-        let Self { logs, witnesses, groups, quorum, .. } = self;
-        Ok(Policy { logs, witnesses, groups, quorum: quorum.ok_or(PolicyFault::NoQuorum)? })
+        let Self {
+            logs,
+            witnesses,
+            groups,
+            quorum,
+            ..
+        } = self;
+        Ok(Policy {
+            logs,
+            witnesses,
+            groups,
+            quorum: quorum.ok_or(PolicyFault::NoQuorum)?,
+        })
     }
 
     fn find(&self, word: &[u8]) -> Result<Member, PolicyFault> {
-        let witness = self.witnesses.iter().position(|w| w.name.0 == word).map(Member::Witness);
-        let group = || self.groups.iter().position(|g| g.name.0 == word).map(Member::Group);
-        witness.or_else(group).ok_or_else(|| PolicyFault::NotDefined { name: name(word) })
+        let witness = self
+            .witnesses
+            .iter()
+            .position(|w| w.name.0 == word)
+            .map(Member::Witness);
+        let group = || {
+            self.groups
+                .iter()
+                .position(|g| g.name.0 == word)
+                .map(Member::Group)
+        };
+        witness
+            .or_else(group)
+            .ok_or_else(|| PolicyFault::NotDefined { name: name(word) })
     }
 
     /// A name that no earlier line has defined.
@@ -264,7 +320,11 @@ impl Draft {
         if like.any(|other| other.algorithm.public_key() == public_key) {
             return Err(PolicyFault::DuplicateKey);
         }
-        let mut all = self.logs.iter().map(|l| &l.key).chain(self.witnesses.iter().map(|w| &w.key));
+        let mut all = self
+            .logs
+            .iter()
+            .map(|l| &l.key)
+            .chain(self.witnesses.iter().map(|w| &w.key));
         if all.any(|other| other.name == key.name && other.id == key.id) {
             return Err(PolicyFault::AmbiguousKey);
         }
@@ -273,7 +333,11 @@ impl Draft {
 }
 
 fn room<T>(lines: &[T]) -> Result<(), PolicyFault> {
-    if lines.len() < POLICY_LINES_MAX { Ok(()) } else { Err(PolicyFault::TooMany) }
+    if lines.len() < POLICY_LINES_MAX {
+        Ok(())
+    } else {
+        Err(PolicyFault::TooMany)
+    }
 }
 
 fn name(word: &[u8]) -> Name {
@@ -286,6 +350,8 @@ fn vkey(word: &[u8]) -> Result<VerifierKey, PolicyFault> {
 }
 
 fn url(word: &[u8]) -> Result<String, PolicyFault> {
-    let text = core::str::from_utf8(word).ok().filter(|text| text.contains("://"));
+    let text = core::str::from_utf8(word)
+        .ok()
+        .filter(|text| text.contains("://"));
     text.map(String::from).ok_or(PolicyFault::Url)
 }

@@ -198,7 +198,9 @@ proptest! {
     fn any_bytes_are_read_without_panic(bytes in vec(any::<u8>(), 0..200)) {
         let _ = (Note::parse(&bytes).is_ok(), parse_signatures(&bytes).is_ok(), AddCheckpoint::parse(&bytes).is_ok());
         let _ = (TlogProof::parse(&bytes).is_ok(), Policy::parse(&bytes).is_ok(), cosign::parse_body(&bytes).is_ok());
-        let _ = (0..=257).map(|width| parse_bundle(&bytes, width).is_ok()).count();
+        for width in 0..=257 {
+            let _ = parse_bundle(&bytes, width);
+        }
         let _ = parse_conflict("text/x.tlog.size", &bytes);
         let text = String::from_utf8_lossy(&bytes);
         let _ = (Checkpoint::parse(&text).is_ok(), VerifierKey::parse(&text).is_ok(), Tile::parse(&text).is_ok());
