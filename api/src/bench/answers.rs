@@ -53,7 +53,11 @@ pub fn read(answer: Answer<'_>, sent: usize, as_lines: bool, wait: Wait) -> Tall
     }
     if answer.status == 200 {
         for (at, line) in body.lines().enumerate() {
-            tally.take(line, line.contains("\"status\":200") && accepted(line, wait), at == 0);
+            tally.take(
+                line,
+                line.contains("\"status\":200") && accepted(line, wait),
+                at == 0,
+            );
         }
     }
     if tally.accepted < sent && tally.complaint.is_none() {
@@ -82,7 +86,9 @@ fn accepted(object: &str, wait: Wait) -> bool {
 
 fn index(object: &str) -> Option<u64> {
     let rest = after(object, "\"index\":")?;
-    rest[..rest.find(|c: char| !c.is_ascii_digit())?].parse().ok()
+    rest[..rest.find(|c: char| !c.is_ascii_digit())?]
+        .parse()
+        .ok()
 }
 
 fn after<'t>(text: &'t str, what: &str) -> Option<&'t str> {
@@ -98,7 +104,15 @@ mod tests {
     use super::*;
 
     fn one(status: u16, body: &str, wait: Wait) -> (usize, Option<u64>) {
-        let tally = read(Answer { status, body: body.as_bytes() }, 1, false, wait);
+        let tally = read(
+            Answer {
+                status,
+                body: body.as_bytes(),
+            },
+            1,
+            false,
+            wait,
+        );
         assert_eq!(tally.accepted == 1, tally.complaint.is_none(), "{body}");
         (tally.accepted, tally.first_index)
     }
@@ -107,12 +121,42 @@ mod tests {
     fn only_new_receipts_in_the_state_asked_for_count() {
         use Wait::{Included, Sequenced};
         for (status, body, wait, want) in [
-            (200, r#"{"index":7,"state":"sequenced"}"#, Sequenced, (1, Some(7))),
-            (200, r#"{"index":7,"duplicate":false,"state":"included"}"#, Sequenced, (1, Some(7))),
-            (200, r#"{"index":12,"state":"witnessed"}"#, Included, (1, Some(12))),
-            (200, r#"{"index":7,"state":"sequenced"}"#, Included, (0, None)),
-            (200, r#"{"index":7,"state":"included","duplicate":true}"#, Included, (0, None)),
-            (202, r#"{"index":7,"state":"included"}"#, Included, (0, None)),
+            (
+                200,
+                r#"{"index":7,"state":"sequenced"}"#,
+                Sequenced,
+                (1, Some(7)),
+            ),
+            (
+                200,
+                r#"{"index":7,"duplicate":false,"state":"included"}"#,
+                Sequenced,
+                (1, Some(7)),
+            ),
+            (
+                200,
+                r#"{"index":12,"state":"witnessed"}"#,
+                Included,
+                (1, Some(12)),
+            ),
+            (
+                200,
+                r#"{"index":7,"state":"sequenced"}"#,
+                Included,
+                (0, None),
+            ),
+            (
+                200,
+                r#"{"index":7,"state":"included","duplicate":true}"#,
+                Included,
+                (0, None),
+            ),
+            (
+                202,
+                r#"{"index":7,"state":"included"}"#,
+                Included,
+                (0, None),
+            ),
             (503, r#"{"code":"BUSY"}"#, Sequenced, (0, None)),
             (200, "", Sequenced, (0, None)),
         ] {
@@ -131,9 +175,16 @@ mod tests {
             (200, format!("{good}\n"), 1, Some(3), true),
             (413, [good, good].join("\n"), 0, None, true),
         ] {
-            let answer = Answer { status, body: body.as_bytes() };
+            let answer = Answer {
+                status,
+                body: body.as_bytes(),
+            };
             let tally = read(answer, 2, true, Wait::Included);
-            assert_eq!((tally.accepted, tally.first_index, tally.complaint.is_some()), (accepted, first_index, complains), "{body}");
+            assert_eq!(
+                (tally.accepted, tally.first_index, tally.complaint.is_some()),
+                (accepted, first_index, complains),
+                "{body}"
+            );
         }
     }
 }

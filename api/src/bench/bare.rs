@@ -11,7 +11,12 @@ use super::{material::Signed, watch};
 ///
 /// # Errors
 /// Another key than Ed25519, nothing to verify, or a signature that fails.
-pub fn rate(key: &PublicKey, signed: &[Signed], threads: usize, window: Duration) -> anyhow::Result<f64> {
+pub fn rate(
+    key: &PublicKey,
+    signed: &[Signed],
+    threads: usize,
+    window: Duration,
+) -> anyhow::Result<f64> {
     let PublicKey::Ed25519(key) = key else {
         bail!("the yardstick is Ed25519, not {key}");
     };
@@ -36,7 +41,9 @@ pub fn rate(key: &PublicKey, signed: &[Signed], threads: usize, window: Duration
             })
             .collect();
         shares.into_iter().try_fold(0, |sum, share| {
-            let verified = share.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let verified = share
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             Ok(sum + verified.context("a signature of the bench's own")?)
         })
     });
@@ -54,7 +61,7 @@ mod tests {
     #[test]
     fn only_good_signatures_count() {
         let key = PrivateKey::from_secret(Algorithm::Ed25519, &[7; 32]).expect("a seed");
-        let receipts = Receipts::sign(&key, 1, 0..40, 64).expect("signed");
+        let receipts = Receipts::sign(&key, 1, 0..40, 100).expect("signed");
         let signed = receipts.signed(40).expect("signatures");
         let window = Duration::from_millis(1);
         assert!(rate(&key.public(), &signed, 2, window).expect("all good") > 0.0);

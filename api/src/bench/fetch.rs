@@ -28,25 +28,36 @@ pub struct Kept {
 /// # Errors
 /// Another answer than 200 in the end.
 pub fn get_all(door: &Door, paths: impl Iterator<Item = String>) -> anyhow::Result<Vec<Vec<u8>>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let mut connection = Connection::new(door.address);
         let mut bodies = Vec::new();
         for path in paths {
-            bodies.push(get(&mut connection, door, &path).await.with_context(|| format!("GET {}/{path}", door.log))?);
+            bodies.push(
+                get(&mut connection, door, &path)
+                    .await
+                    .with_context(|| format!("GET {}/{path}", door.log))?,
+            );
         }
         Ok(bodies)
     })
 }
 
 async fn get(connection: &mut Connection, door: &Door, path: &str) -> anyhow::Result<Vec<u8>> {
-    let head = format!("GET {}/{path} HTTP/1.1\r\nHost: {}\r\n\r\n", door.log, door.address);
+    let head = format!(
+        "GET {}/{path} HTTP/1.1\r\nHost: {}\r\n\r\n",
+        door.log, door.address
+    );
     let asked = watch::now();
     loop {
         let answer = connection.exchange(head.as_bytes(), b"").await?;
         match answer.status {
             200 => return Ok(answer.body.to_vec()),
-            404 | 503 if asked.elapsed() < PUBLISHED_WITHIN => tokio::time::sleep(Duration::from_millis(50)).await,
+            404 | 503 if asked.elapsed() < PUBLISHED_WITHIN => {
+                tokio::time::sleep(Duration::from_millis(50)).await
+            }
             status => bail!("{status} {}", String::from_utf8_lossy(answer.body)),
         }
     }
@@ -59,7 +70,10 @@ async fn get(connection: &mut Connection, door: &Door, path: &str) -> anyhow::Re
 pub fn published(door: &Door) -> anyhow::Result<u64> {
     let note = get_all(door, ["checkpoint".to_owned()].into_iter())?.concat();
     let note = String::from_utf8(note)?;
-    note.lines().nth(1).and_then(|size| size.parse().ok()).context("a checkpoint without a size")
+    note.lines()
+        .nth(1)
+        .and_then(|size| size.parse().ok())
+        .context("a checkpoint without a size")
 }
 
 /// Waits until the log has published `size` leaves.
@@ -73,7 +87,11 @@ pub fn await_published(server: &Server, size: u64) -> anyhow::Result<()> {
         if published >= size {
             return Ok(());
         }
-        ensure!(asked.elapsed() < PUBLISHED_WITHIN, "{} answered for {size} leaves and has published {published}", server.name);
+        ensure!(
+            asked.elapsed() < PUBLISHED_WITHIN,
+            "{} answered for {size} leaves and has published {published}",
+            server.name
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -83,7 +101,10 @@ pub fn await_published(server: &Server, size: u64) -> anyhow::Result<()> {
 /// # Errors
 /// No policy, or one that cannot be read.
 pub fn verifier(server: &Server) -> anyhow::Result<Verifier> {
-    let path = server.policy.as_deref().context("a server without a policy")?;
+    let path = server
+        .policy
+        .as_deref()
+        .context("a server without a policy")?;
     let policy = std::fs::read(path).with_context(|| path.display().to_string())?;
     let policy = Policy::parse(&policy).with_context(|| path.display().to_string())?;
     Ok(Verifier::new(Eras::one(policy), Options::default()))
@@ -95,13 +116,20 @@ pub fn verifier(server: &Server) -> anyhow::Result<Verifier> {
 /// The first that does not.
 pub fn verify(server: &Server, kept: &[Kept]) -> anyhow::Result<()> {
     let mut verifier = verifier(server)?;
-    let evidence = get_all(&server.door, kept.iter().map(|kept| format!("evidence/{}", kept.index)))?;
+    let evidence = get_all(
+        &server.door,
+        kept.iter().map(|kept| format!("evidence/{}", kept.index)),
+    )?;
     for (kept, evidence) in kept.iter().zip(evidence) {
         let verdict = verifier.evidence(&evidence);
         holds(&verdict)?;
         let subject = verdict.subjects.first().context("evidence of nothing")?;
         let about = (subject.index, subject.payload_sha256);
-        ensure!(about == (kept.index, Some(sha256(&kept.payload))), "the evidence of leaf {} is about something else", kept.index);
+        ensure!(
+            about == (kept.index, Some(sha256(&kept.payload))),
+            "the evidence of leaf {} is about something else",
+            kept.index
+        );
     }
     Ok(())
 }
@@ -111,6 +139,10 @@ pub fn verify(server: &Server, kept: &[Kept]) -> anyhow::Result<()> {
 /// # Errors
 /// It does not; the message is the verdict.
 pub fn holds(verdict: &Verdict) -> anyhow::Result<()> {
-    ensure!(verdict.outcome == Outcome::Holds, "evidence does not hold: {}", verdict.to_lines("of this run"));
+    ensure!(
+        verdict.outcome == Outcome::Holds,
+        "evidence does not hold: {}",
+        verdict.to_lines("of this run")
+    );
     Ok(())
 }

@@ -29,13 +29,33 @@ pub struct Options {
 /// # Errors
 /// A server that fails, or work that was not done.
 pub fn run(options: &Options) -> anyhow::Result<Report> {
-    let Options { common, connections, wait } = options;
+    let Options {
+        common,
+        connections,
+        wait,
+    } = options;
     let mut rig = Rig::start(common)?;
-    let plan = Plan { per_request: 1, connections: *connections, wait: *wait, rate: None };
-    let rounds = rig.rounds(common, plan, |load| load::closed(load, *connections), |_, _| Ok(()))?;
+    let plan = Plan {
+        per_request: 1,
+        connections: *connections,
+        wait: *wait,
+        rate: None,
+    };
+    let rounds = rig.rounds(
+        common,
+        plan,
+        |load| load::closed(load, *connections),
+        |_, _| Ok(()),
+    )?;
     let sides = rig::sides(&rounds, |part| {
         let m = &part.measured;
-        vec![m.per_second(), m.latencies.percentile_ms(50), m.latencies.percentile_ms(99), part.server_us_each(), part.generator_us_each()]
+        vec![
+            m.per_second(),
+            m.latencies.percentile_ms(50),
+            m.latencies.percentile_ms(99),
+            part.server_us_each(),
+            part.generator_us_each(),
+        ]
     });
     let mut report = Report {
         bench: "http",
@@ -45,13 +65,22 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
             common.words()
         ),
         settings: common.settings(json!({"connections": connections, "wait": wait.name()})),
-        figures: vec!["receipts/s", "p50 ms", "p99 ms", "server CPU us each", "generator CPU us each"],
+        figures: vec![
+            "receipts/s",
+            "p50 ms",
+            "p99 ms",
+            "server CPU us each",
+            "generator CPU us each",
+        ],
         sides,
         ..Report::default()
     };
     report.compare(0, 0, 1, Want::AtLeast(TIMES_THE_PEER));
     report.compare(3, 1, 0, Want::Nothing);
-    report.notes.push(format!("the generator shares the {} CPUs with the server that it drives", watch::cpus()));
+    report.notes.push(format!(
+        "the generator shares the {} CPUs with the server that it drives",
+        watch::cpus()
+    ));
     rig.note(&mut report, &rounds);
     Ok(report)
 }
@@ -61,17 +90,35 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
 /// # Errors
 /// As [`run`].
 pub fn paced(options: &Options, rate: f64) -> anyhow::Result<Report> {
-    let Options { common, connections, wait } = options;
+    let Options {
+        common,
+        connections,
+        wait,
+    } = options;
     let mut rig = Rig::start(common)?;
-    let plan = Plan { per_request: 1, connections: *connections, wait: *wait, rate: Some(rate) };
+    let plan = Plan {
+        per_request: 1,
+        connections: *connections,
+        wait: *wait,
+        rate: Some(rate),
+    };
     let rounds = rig.rounds(common, plan, |load| load::open(load, rate), |_, _| Ok(()))?;
     let row = |part: &Part| {
         let latencies = &part.measured.latencies;
-        vec![part.measured.per_second(), latencies.percentile_ms(50), latencies.percentile_ms(99), part.server_us_each()]
+        vec![
+            part.measured.per_second(),
+            latencies.percentile_ms(50),
+            latencies.percentile_ms(99),
+            part.server_us_each(),
+        ]
     };
     let mut report = Report {
         bench: "included",
-        what: format!("signed receipts over HTTP/1.1 at {rate} a second, from when each was due until it was {}; {}", wait.name(), common.words()),
+        what: format!(
+            "signed receipts over HTTP/1.1 at {rate} a second, from when each was due until it was {}; {}",
+            wait.name(),
+            common.words()
+        ),
         settings: common.settings(json!({"rate": rate, "wait": wait.name()})),
         figures: vec!["receipts/s", "p50 ms", "p99 ms", "server CPU us each"],
         sides: rig::sides(&rounds, row),

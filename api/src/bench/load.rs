@@ -143,7 +143,8 @@ pub fn open(load: Load, rate: f64) -> anyhow::Result<Measured> {
                 let (run, idle) = (run.clone(), idle.clone());
                 under_way.spawn_local(async move {
                     let connection = idle.borrow_mut().pop();
-                    let mut connection = connection.unwrap_or_else(|| Connection::new(run.load.door.address));
+                    let mut connection =
+                        connection.unwrap_or_else(|| Connection::new(run.load.door.address));
                     run.exchange(&mut connection, at, due).await?;
                     idle.borrow_mut().push(connection);
                     anyhow::Ok(())
@@ -181,8 +182,16 @@ async fn all(mut tasks: JoinSet<anyhow::Result<()>>) -> anyhow::Result<()> {
 impl Run {
     fn new(load: Load) -> Rc<Run> {
         let (wait, many) = (load.wait.name(), load.per_request > 1);
-        let kind = if many { "application/x-ndjson" } else { "application/json" };
-        let bytes = load.receipts.lines(0..load.per_request.min(load.receipts.len())).len() - usize::from(!many);
+        let kind = if many {
+            "application/x-ndjson"
+        } else {
+            "application/json"
+        };
+        let bytes = load
+            .receipts
+            .lines(0..load.per_request.min(load.receipts.len()))
+            .len()
+            - usize::from(!many);
         let head = format!(
             "POST {}/receipts?wait={wait} HTTP/1.1\r\nHost: {}\r\nContent-Type: {kind}\r\nContent-Length: {bytes}\r\n\r\n",
             load.door.log, load.door.address
@@ -198,8 +207,13 @@ impl Run {
     }
 
     /// Runs the tasks that `start` makes through warm-up, window and the last answers.
-    fn go(self: Rc<Self>, start: impl FnOnce(&Rc<Self>, &mut JoinSet<anyhow::Result<()>>)) -> anyhow::Result<Measured> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    fn go(
+        self: Rc<Self>,
+        start: impl FnOnce(&Rc<Self>, &mut JoinSet<anyhow::Result<()>>),
+    ) -> anyhow::Result<Measured> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         let run = self.clone();
         let local = LocalSet::new();
         runtime.block_on(local.run_until(async move {
@@ -241,13 +255,31 @@ impl Run {
         Some(at)
     }
 
-    async fn exchange(&self, connection: &mut Connection, at: usize, started: Instant) -> anyhow::Result<Instant> {
-        let Load { receipts, per_request, wait, .. } = &self.load;
+    async fn exchange(
+        &self,
+        connection: &mut Connection,
+        at: usize,
+        started: Instant,
+    ) -> anyhow::Result<Instant> {
+        let Load {
+            receipts,
+            per_request,
+            wait,
+            ..
+        } = &self.load;
         let many = *per_request > 1;
-        let body = if many { receipts.lines(at..at + per_request) } else { receipts.one(at) };
+        let body = if many {
+            receipts.lines(at..at + per_request)
+        } else {
+            receipts.one(at)
+        };
         let answer = connection.exchange(&self.head, body).await?;
         let ended = watch::now();
-        self.record(at, answers::read(answer, *per_request, many, *wait), ended - started);
+        self.record(
+            at,
+            answers::read(answer, *per_request, many, *wait),
+            ended - started,
+        );
         Ok(ended)
     }
 
@@ -255,7 +287,9 @@ impl Run {
         let mut seen = self.seen.borrow_mut();
         let (accepted, sent) = (tally.accepted as u64, self.load.per_request as u64);
         if let Some(index) = tally.first_index
-            && (seen.accepted_in_all == 0 || seen.accepted_in_all / SAMPLE_EVERY != (seen.accepted_in_all + accepted) / SAMPLE_EVERY)
+            && (seen.accepted_in_all == 0
+                || seen.accepted_in_all / SAMPLE_EVERY
+                    != (seen.accepted_in_all + accepted) / SAMPLE_EVERY)
         {
             seen.sample.push((at, index));
         }

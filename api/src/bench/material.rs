@@ -14,7 +14,7 @@ use super::watch;
 pub const PAYLOAD_TYPE: &str = "application/vnd.example.bench+json";
 
 /// A payload shorter than this has no room for what makes it distinct.
-pub const PAYLOAD_BYTES_MIN: usize = 64;
+pub const PAYLOAD_BYTES_MIN: usize = 72;
 
 /// Distinct envelopes as compact JSON, all of one length, each with a line feed after it.
 #[derive(Debug)]
@@ -32,7 +32,12 @@ impl Receipts {
     ///
     /// # Errors
     /// Payloads outside of what a receipt may have.
-    pub fn sign(key: &PrivateKey, run: u64, numbers: Range<u64>, payload_bytes: usize) -> anyhow::Result<Receipts> {
+    pub fn sign(
+        key: &PrivateKey,
+        run: u64,
+        numbers: Range<u64>,
+        payload_bytes: usize,
+    ) -> anyhow::Result<Receipts> {
         let most = countersign_verifier::limits::PAYLOAD_BYTES_MAX;
         ensure!(
             (PAYLOAD_BYTES_MIN..=most).contains(&payload_bytes),
@@ -41,7 +46,9 @@ impl Receipts {
         let keyid = key.public().identity().to_string();
         let one = |number| envelope(key, &keyid, payload(run, number, payload_bytes));
         let line_bytes = one(numbers.start).len();
-        let share = (numbers.end - numbers.start).div_ceil(watch::cpus() as u64).max(1);
+        let share = (numbers.end - numbers.start)
+            .div_ceil(watch::cpus() as u64)
+            .max(1);
         let mut lines = Vec::new();
         thread::scope(|scope| {
             let shares: Vec<_> = numbers
@@ -60,7 +67,10 @@ impl Receipts {
                 }
             }
         });
-        ensure!(lines.len() % line_bytes == 0, "envelopes of different lengths");
+        ensure!(
+            lines.len() % line_bytes == 0,
+            "envelopes of different lengths"
+        );
         Ok(Receipts { lines, line_bytes })
     }
 
@@ -95,9 +105,13 @@ impl Receipts {
     pub fn signed(&self, count: usize) -> anyhow::Result<Vec<Signed>> {
         (0..count.min(self.len()))
             .map(|at| {
-                let envelope = Envelope::parse(self.one(at)).context("an envelope of the bench's own")?;
+                let envelope =
+                    Envelope::parse(self.one(at)).context("an envelope of the bench's own")?;
                 let signature = envelope.signatures.first().context("no signature")?;
-                Ok((envelope.pae(), ed25519_dalek::Signature::from_slice(&signature.sig)?))
+                Ok((
+                    envelope.pae(),
+                    ed25519_dalek::Signature::from_slice(&signature.sig)?,
+                ))
             })
             .collect()
     }
@@ -106,8 +120,16 @@ impl Receipts {
 /// Signs by hand: [`Envelope::sign`] would work the key's identity out again for each.
 fn envelope(key: &PrivateKey, keyid: &str, payload: Vec<u8>) -> Vec<u8> {
     let sig = key.sign(&dsse::pae(PAYLOAD_TYPE, &payload));
-    let signature = dsse::Signature { keyid: keyid.to_owned(), sig };
-    let mut line = Envelope { payload_type: PAYLOAD_TYPE.to_owned(), payload, signatures: vec![signature] }.to_json();
+    let signature = dsse::Signature {
+        keyid: keyid.to_owned(),
+        sig,
+    };
+    let mut line = Envelope {
+        payload_type: PAYLOAD_TYPE.to_owned(),
+        payload,
+        signatures: vec![signature],
+    }
+    .to_json();
     line.push(b'\n');
     line
 }
@@ -116,7 +138,7 @@ fn envelope(key: &PrivateKey, keyid: &str, payload: Vec<u8>) -> Vec<u8> {
 /// that compresses would otherwise be flattered.
 fn payload(run: u64, number: u64, bytes: usize) -> Vec<u8> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut text = format!(r#"{{"run":"{run:016x}","number":{number:012},"of":""#).into_bytes();
+    let mut text = format!(r#"{{"run":"{run:016x}","number":"{number:012}","of":""#).into_bytes();
     let mut random = run ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     while text.len() < bytes.saturating_sub(2) {
         // splitmix64 (Steele, Lea, Flood 2014); ten letters a step.
@@ -145,13 +167,16 @@ mod tests {
     #[test]
     fn receipts_are_distinct_of_one_length_and_signed() {
         let key = PrivateKey::from_secret(Algorithm::Ed25519, &[7; 32]).expect("a seed");
-        for bytes in [PAYLOAD_BYTES_MIN, 65, 1024] {
+        for bytes in [PAYLOAD_BYTES_MIN, 73, 1024] {
             let receipts = Receipts::sign(&key, 1, 5..106, bytes).expect("signed");
             assert_eq!(receipts.len(), 101);
             let payloads: HashSet<Vec<u8>> = (0..101)
                 .map(|at| {
                     let envelope = Envelope::parse(receipts.one(at)).expect("an envelope");
-                    assert!(key.public().verify(&envelope.pae(), &envelope.signatures[0].sig));
+                    assert!(
+                        key.public()
+                            .verify(&envelope.pae(), &envelope.signatures[0].sig)
+                    );
                     assert!(key.public().matches_hint(&envelope.signatures[0].keyid));
                     assert_eq!(envelope.payload.len(), bytes);
                     assert!(serde_json::from_slice::<serde_json::Value>(&envelope.payload).is_ok());
@@ -159,7 +184,10 @@ mod tests {
                 })
                 .collect();
             assert_eq!(payloads.len(), 101);
-            assert_eq!(receipts.lines(3..5), [receipts.one(3), b"\n", receipts.one(4), b"\n"].concat());
+            assert_eq!(
+                receipts.lines(3..5),
+                [receipts.one(3), b"\n", receipts.one(4), b"\n"].concat()
+            );
             assert_eq!(receipts.signed(7).expect("signatures").len(), 7);
         }
     }

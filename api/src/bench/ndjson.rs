@@ -34,9 +34,19 @@ pub struct Options {
 /// # Errors
 /// A server that fails, or work that was not done.
 pub fn run(options: &Options) -> anyhow::Result<Report> {
-    let Options { common, connections, lines, wait } = options;
+    let Options {
+        common,
+        connections,
+        lines,
+        wait,
+    } = options;
     let mut rig = Rig::start(common)?;
-    let plan = Plan { per_request: *lines, connections: *connections, wait: *wait, rate: None };
+    let plan = Plan {
+        per_request: *lines,
+        connections: *connections,
+        wait: *wait,
+        rate: None,
+    };
     let mut bare = Vec::new();
     let rounds = rig.rounds(
         common,
@@ -45,16 +55,39 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
         |rig, receipts| {
             say("verify_strict alone");
             let signed = receipts.signed(BARE_SIGNATURES)?;
-            let rate = bare::rate(&rig.key().public(), &signed, watch::cpus(), common.window / 2)?;
-            bare.push(vec![rate, f64::NAN, f64::NAN, watch::cpus() as f64 * 1e6 / rate, f64::NAN]);
+            let rate = bare::rate(
+                &rig.key().public(),
+                &signed,
+                watch::cpus(),
+                common.window / 2,
+            )?;
+            bare.push(vec![
+                rate,
+                f64::NAN,
+                f64::NAN,
+                watch::cpus() as f64 * 1e6 / rate,
+                f64::NAN,
+            ]);
             Ok(())
         },
     )?;
     let mut sides = rig::sides(&rounds, |part| {
         let m = &part.measured;
-        vec![m.per_second(), m.latencies.percentile_ms(50), m.latencies.percentile_ms(99), part.server_us_each(), part.generator_us_each()]
+        vec![
+            m.per_second(),
+            m.latencies.percentile_ms(50),
+            m.latencies.percentile_ms(99),
+            part.server_us_each(),
+            part.generator_us_each(),
+        ]
     });
-    sides.insert(1, Side { name: "verify_strict alone".into(), rounds: bare });
+    sides.insert(
+        1,
+        Side {
+            name: "verify_strict alone".into(),
+            rounds: bare,
+        },
+    );
     let mut report = Report {
         bench: "ndjson",
         what: format!(
@@ -62,8 +95,15 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
             wait.name(),
             common.words()
         ),
-        settings: common.settings(json!({"connections": connections, "lines": lines, "wait": wait.name()})),
-        figures: vec!["receipts/s", "p50 ms a body", "p99 ms a body", "CPU us each", "generator CPU us each"],
+        settings: common
+            .settings(json!({"connections": connections, "lines": lines, "wait": wait.name()})),
+        figures: vec![
+            "receipts/s",
+            "p50 ms a body",
+            "p99 ms a body",
+            "CPU us each",
+            "generator CPU us each",
+        ],
         sides,
         ..Report::default()
     };

@@ -57,10 +57,18 @@ pub struct Ratio {
 impl Report {
     /// Notes figure number `figure` of side number `of` over the same of side `over`. Does nothing when a side is missing.
     pub fn compare(&mut self, figure: usize, of: usize, over: usize, want: Want) {
-        let (Some(a), Some(b), Some(&name)) = (self.sides.get(of), self.sides.get(over), self.figures.get(figure)) else {
+        let (Some(a), Some(b), Some(&name)) = (
+            self.sides.get(of),
+            self.sides.get(over),
+            self.figures.get(figure),
+        ) else {
             return;
         };
-        let pairs = a.rounds.iter().zip(&b.rounds).map(|(a, b)| a[figure] / b[figure]);
+        let pairs = a
+            .rounds
+            .iter()
+            .zip(&b.rounds)
+            .map(|(a, b)| a[figure] / b[figure]);
         let single: Vec<f64> = pairs.filter(|ratio| !ratio.is_nan()).collect();
         self.ratios.push(Ratio {
             figure: name,
@@ -75,8 +83,17 @@ impl Report {
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut out = format!("{}: {}\n\n", self.bench, self.what);
-        let first = self.figures.iter().map(|name| name.len()).max().unwrap_or(0);
-        let widths: Vec<usize> = self.sides.iter().map(|side| side.name.len().max(11) + 2).collect();
+        let first = self
+            .figures
+            .iter()
+            .map(|name| name.len())
+            .max()
+            .unwrap_or(0);
+        let widths: Vec<usize> = self
+            .sides
+            .iter()
+            .map(|side| side.name.len().max(11) + 2)
+            .collect();
         // OK because writing to a String does not fail.
         let _ = write!(out, "{:first$}", "");
         for (side, width) in self.sides.iter().zip(&widths) {
@@ -92,9 +109,21 @@ impl Report {
         for ratio in &self.ratios {
             let (low, high) = ratio.rounds;
             let (of, over) = &ratio.over;
-            let _ = write!(out, "{}: {of} is {:.2} times {over} (single rounds {low:.2} to {high:.2})", ratio.figure, ratio.value);
+            let _ = write!(
+                out,
+                "{}: {of} is {:.2} times {over} (single rounds {low:.2} to {high:.2})",
+                ratio.figure, ratio.value
+            );
             if let Want::AtLeast(want) = ratio.want {
-                let _ = write!(out, "; wanted at least {want:.2}: {}", if ratio.value >= want { "reached" } else { "missed" });
+                let _ = write!(
+                    out,
+                    "; wanted at least {want:.2}: {}",
+                    if ratio.value >= want {
+                        "reached"
+                    } else {
+                        "missed"
+                    }
+                );
             }
             out.push('\n');
         }
@@ -107,9 +136,17 @@ impl Report {
     /// One object: every round, the medians, the ratios and the notes.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let named = |row: &[f64]| -> Value { self.figures.iter().copied().zip(row.iter().map(|v| json!(v))).collect() };
+        let named = |row: &[f64]| -> Value {
+            self.figures
+                .iter()
+                .copied()
+                .zip(row.iter().map(|v| json!(v)))
+                .collect()
+        };
         let side = |side: &Side| {
-            let medians: Vec<f64> = (0..self.figures.len()).map(|figure| side.median(figure)).collect();
+            let medians: Vec<f64> = (0..self.figures.len())
+                .map(|figure| side.median(figure))
+                .collect();
             let rounds: Vec<Value> = side.rounds.iter().map(|row| named(row)).collect();
             json!({"name": side.name, "medians": named(&medians), "rounds": rounds})
         };
@@ -135,7 +172,11 @@ impl Report {
 
 impl Side {
     fn values(&self, figure: usize) -> Vec<f64> {
-        self.rounds.iter().filter_map(|row| row.get(figure).copied()).filter(|v| !v.is_nan()).collect()
+        self.rounds
+            .iter()
+            .filter_map(|row| row.get(figure).copied())
+            .filter(|v| !v.is_nan())
+            .collect()
     }
 
     fn median(&self, figure: usize) -> f64 {
@@ -149,7 +190,11 @@ fn number(value: f64) -> String {
         return "-".into();
     }
     if value < 1000.0 {
-        return if value < 100.0 { format!("{value:.2}") } else { format!("{value:.1}") };
+        return if value < 100.0 {
+            format!("{value:.2}")
+        } else {
+            format!("{value:.1}")
+        };
     }
     let digits = format!("{value:.0}");
     let mut out = String::new();
@@ -167,12 +212,21 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        let side = |name: &str, rounds: &[[f64; 2]]| Side { name: name.into(), rounds: rounds.iter().map(|r| r.to_vec()).collect() };
+        let side = |name: &str, rounds: &[[f64; 2]]| Side {
+            name: name.into(),
+            rounds: rounds.iter().map(|r| r.to_vec()).collect(),
+        };
         Report {
             bench: "http",
             what: "receipts".into(),
             figures: vec!["receipts/s", "p50 ms"],
-            sides: vec![side("ours", &[[30_000.0, 1.0], [10_000.0, 2.0], [20_000.0, 3.0]]), side("peer", &[[5000.0, f64::NAN], [5000.0, f64::NAN], [4000.0, 9.0]])],
+            sides: vec![
+                side("ours", &[[30_000.0, 1.0], [10_000.0, 2.0], [20_000.0, 3.0]]),
+                side(
+                    "peer",
+                    &[[5000.0, f64::NAN], [5000.0, f64::NAN], [4000.0, 9.0]],
+                ),
+            ],
             ..Report::default()
         }
     }
@@ -183,7 +237,9 @@ mod tests {
         report.compare(0, 0, 1, Want::AtLeast(3.0));
         report.compare(1, 1, 0, Want::Nothing);
         report.compare(0, 0, 2, Want::Nothing);
-        let [rate, latency] = &report.ratios[..] else { panic!("a missing side is not compared") };
+        let [rate, latency] = &report.ratios[..] else {
+            panic!("a missing side is not compared")
+        };
         assert_eq!((rate.value, rate.rounds), (4.0, (2.0, 6.0)));
         assert_eq!(latency.value, 4.5);
         let text = report.to_text();
@@ -196,7 +252,14 @@ mod tests {
 
     #[test]
     fn numbers() {
-        for (value, want) in [(f64::NAN, "-"), (0.5, "0.50"), (99.994, "99.99"), (123.45, "123.5"), (1234.5, "1,234"), (1_234_567.0, "1,234,567")] {
+        for (value, want) in [
+            (f64::NAN, "-"),
+            (0.5, "0.50"),
+            (99.994, "99.99"),
+            (123.45, "123.5"),
+            (1234.5, "1,234"),
+            (1_234_567.0, "1,234,567"),
+        ] {
             assert_eq!(number(value), want);
         }
     }

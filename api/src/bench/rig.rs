@@ -123,11 +123,27 @@ impl Rig {
         let key = read_key(&DataDir::new(&dir).owner_key())?;
         let (peer, peer_key) = match &common.peer {
             None => (None, None),
-            Some(Peer::Binary(binary)) => (Some(Server::peer(binary, &scratch.path().join("peer"), &key.public())?), None),
+            Some(Peer::Binary(binary)) => (
+                Some(Server::peer(
+                    binary,
+                    &scratch.path().join("peer"),
+                    &key.public(),
+                )?),
+                None,
+            ),
             Some(Peer::Running { url, key }) => (Some(Server::remote(url)?), Some(read_key(key)?)),
         };
         let (run, payload_bytes) = (servers::random()?, common.payload_bytes);
-        Ok(Rig { ours, peer, key, peer_key, run, next_number: 0, payload_bytes, scratch })
+        Ok(Rig {
+            ours,
+            peer,
+            key,
+            peer_key,
+            run,
+            next_number: 0,
+            payload_bytes,
+            scratch,
+        })
     }
 
     /// The key that signs what goes to our service.
@@ -143,7 +159,8 @@ impl Rig {
     pub fn receipts(&mut self, count: usize) -> anyhow::Result<(Arc<Receipts>, Arc<Receipts>)> {
         let numbers = self.next_number..self.next_number + count as u64;
         self.next_number = numbers.end;
-        let sign = |key| Receipts::sign(key, self.run, numbers.clone(), self.payload_bytes).map(Arc::new);
+        let sign =
+            |key| Receipts::sign(key, self.run, numbers.clone(), self.payload_bytes).map(Arc::new);
         let ours = sign(&self.key)?;
         let peers = self.peer_key.as_ref().map_or(Ok(ours.clone()), sign)?;
         Ok((ours, peers))
@@ -161,7 +178,10 @@ impl Rig {
         drive: impl Fn(Load) -> anyhow::Result<Measured>,
         mut then: impl FnMut(&Rig, &Receipts) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<Round>> {
-        let (size, peer_size) = (fetch::published(&self.ours.door)?, self.peer.as_ref().map(|peer| fetch::published(&peer.door)));
+        let (size, peer_size) = (
+            fetch::published(&self.ours.door)?,
+            self.peer.as_ref().map(|peer| fetch::published(&peer.door)),
+        );
         let most = plan.rate.unwrap_or(RATE_A_CPU_MAX * watch::cpus() as f64);
         let (mut rate, mut rounds, mut kept) = (most, Vec::new(), Vec::new());
         let (mut accepted, mut accepted_by_peer) = (0, 0);
@@ -176,19 +196,30 @@ impl Rig {
                 warm_up: WARM_UP,
                 window,
             };
-            say(&format!("round {round} of {}: {}", common.rounds, self.ours.name));
+            say(&format!(
+                "round {round} of {}: {}",
+                common.rounds, self.ours.name
+            ));
             let ours = self.part(&self.ours, &drive, load(&self.ours.door, &receipts))?;
             let peer = match &self.peer {
                 None => None,
                 Some(peer) => {
-                    say(&format!("round {round} of {}: {}", common.rounds, peer.name));
+                    say(&format!(
+                        "round {round} of {}: {}",
+                        common.rounds, peer.name
+                    ));
                     Some(self.part(peer, &drive, load(&peer.door, &peers))?)
                 }
             };
             keep(&mut kept, &receipts, &ours.measured)?;
             accepted += ours.measured.accepted_in_all;
-            accepted_by_peer += peer.as_ref().map_or(0, |peer| peer.measured.accepted_in_all);
-            rate = ours.measured.per_second().max(peer.as_ref().map_or(0.0, |peer| peer.measured.per_second()));
+            accepted_by_peer += peer
+                .as_ref()
+                .map_or(0, |peer| peer.measured.accepted_in_all);
+            rate = ours
+                .measured
+                .per_second()
+                .max(peer.as_ref().map_or(0.0, |peer| peer.measured.per_second()));
             if round > 0 {
                 then(self, &receipts)?;
                 rounds.push(Round { ours, peer });
@@ -202,34 +233,67 @@ impl Rig {
         Ok(rounds)
     }
 
-    fn part(&self, server: &Server, drive: impl Fn(Load) -> anyhow::Result<Measured>, load: Load) -> anyhow::Result<Part> {
+    fn part(
+        &self,
+        server: &Server,
+        drive: impl Fn(Load) -> anyhow::Result<Measured>,
+        load: Load,
+    ) -> anyhow::Result<Part> {
         let all: Vec<&Server> = [&self.ours].into_iter().chain(&self.peer).collect();
         servers::settle(&all);
         let before = server.cpu();
         let measured = drive(load).with_context(|| format!("under load: {}", server.name))?;
-        let server_cpu = server.cpu().zip(before).map(|(after, before)| after.saturating_sub(before));
-        ensure!(measured.accepted > 0, "{} accepted nothing: {}", server.name, measured.complaint.unwrap_or_default());
-        Ok(Part { measured, server_cpu })
+        let server_cpu = server
+            .cpu()
+            .zip(before)
+            .map(|(after, before)| after.saturating_sub(before));
+        ensure!(
+            measured.accepted > 0,
+            "{} accepted nothing: {}",
+            server.name,
+            measured.complaint.unwrap_or_default()
+        );
+        Ok(Part {
+            measured,
+            server_cpu,
+        })
     }
 
     /// What a reader of any bench should know of this run.
     pub fn note(&self, report: &mut Report, rounds: &[Round]) {
-        let parts = |of: fn(&Round) -> Option<&Part>| rounds.iter().filter_map(of).map(|part| &part.measured).collect::<Vec<_>>();
-        let sides = [(self.ours.name, parts(|round| Some(&round.ours))), ("peer", parts(|round| round.peer.as_ref()))];
+        let parts = |of: fn(&Round) -> Option<&Part>| {
+            rounds
+                .iter()
+                .filter_map(of)
+                .map(|part| &part.measured)
+                .collect::<Vec<_>>()
+        };
+        let sides = [
+            (self.ours.name, parts(|round| Some(&round.ours))),
+            ("peer", parts(|round| round.peer.as_ref())),
+        ];
         for (name, measured) in sides {
             let refused: u64 = measured.iter().map(|m| m.refused).sum();
             if let Some(complaint) = measured.iter().find_map(|m| m.complaint.as_ref()) {
                 report.notes.push(format!("{name}: {refused} receipts were not accepted in the state asked for; one: {complaint}"));
             }
             if measured.iter().any(|m| m.ran_out) {
-                report.notes.push(format!("{name}: a window ended early, all receipts made for it were used up"));
+                report.notes.push(format!(
+                    "{name}: a window ended early, all receipts made for it were used up"
+                ));
             }
         }
         if self.scratch.in_memory() {
-            report.notes.push("the directories of the servers lie in memory, so synced writes cost nothing".into());
+            report.notes.push(
+                "the directories of the servers lie in memory, so synced writes cost nothing"
+                    .into(),
+            );
         }
         if self.peer.is_none() {
-            report.notes.push("no peer was named (--peer-binary, --peer), so nothing is beside these figures".into());
+            report.notes.push(
+                "no peer was named (--peer-binary, --peer), so nothing is beside these figures"
+                    .into(),
+            );
         }
     }
 }
@@ -248,8 +312,15 @@ impl Plan {
 /// A side of a report for ours and one for the peer, where there is one; `row` gives the figures of one part.
 pub fn sides(rounds: &[Round], row: impl Fn(&Part) -> Vec<f64>) -> Vec<Side> {
     let ours = rounds.iter().map(|round| row(&round.ours)).collect();
-    let peer: Vec<_> = rounds.iter().filter_map(|round| round.peer.as_ref()).map(row).collect();
-    let side = |name: &str, rounds| Side { name: name.to_owned(), rounds };
+    let peer: Vec<_> = rounds
+        .iter()
+        .filter_map(|round| round.peer.as_ref())
+        .map(row)
+        .collect();
+    let side = |name: &str, rounds| Side {
+        name: name.to_owned(),
+        rounds,
+    };
     let mut sides = vec![side("countersign", ours)];
     if !peer.is_empty() {
         sides.push(side("peer", peer));
@@ -261,7 +332,9 @@ impl Part {
     /// Processor time of the server in microseconds a receipt; `NaN` of a process that is not ours.
     #[must_use]
     pub fn server_us_each(&self) -> f64 {
-        self.server_cpu.map_or(f64::NAN, |cpu| cpu.as_secs_f64() * 1e6 / self.measured.accepted_in_all as f64)
+        self.server_cpu.map_or(f64::NAN, |cpu| {
+            cpu.as_secs_f64() * 1e6 / self.measured.accepted_in_all as f64
+        })
     }
 
     /// Processor time of the generator in microseconds a receipt.
@@ -279,13 +352,18 @@ pub fn say(what: &str) {
 }
 
 fn read_key(path: &std::path::Path) -> anyhow::Result<PrivateKey> {
-    let text = zeroize::Zeroizing::new(fs::read_to_string(path).with_context(|| path.display().to_string())?);
+    let text = zeroize::Zeroizing::new(
+        fs::read_to_string(path).with_context(|| path.display().to_string())?,
+    );
     PrivateKey::parse(&text).with_context(|| path.display().to_string())
 }
 
 fn keep(kept: &mut Vec<Kept>, receipts: &Receipts, measured: &Measured) -> anyhow::Result<()> {
     for &(at, index) in measured.sample.iter().take(KEPT_MAX - kept.len()) {
-        kept.push(Kept { payload: Envelope::parse(receipts.one(at))?.payload, index });
+        kept.push(Kept {
+            payload: Envelope::parse(receipts.one(at))?.payload,
+            index,
+        });
     }
     Ok(())
 }

@@ -34,7 +34,11 @@ impl Scratch {
     /// # Errors
     /// What the system says.
     pub fn new(parent: &Path) -> anyhow::Result<Scratch> {
-        let path = parent.join(format!("countersign-bench-{}-{:08x}", std::process::id(), random()? >> 32));
+        let path = parent.join(format!(
+            "countersign-bench-{}-{:08x}",
+            std::process::id(),
+            random()? >> 32
+        ));
         fs::create_dir(&path).with_context(|| path.display().to_string())?;
         Ok(Scratch(path))
     }
@@ -94,13 +98,22 @@ impl Server {
     /// A service that does not become ready; what it said on standard error is part of the message.
     pub fn countersign(binary: &Path, dir: &Path) -> anyhow::Result<Server> {
         let mut command = Command::new(binary);
-        command.args(["up", "--no-witnesses", "--listen", "127.0.0.1:0", "--dir"]).arg(dir);
+        command
+            .args(["up", "--no-witnesses", "--listen", "127.0.0.1:0", "--dir"])
+            .arg(dir);
         let (process, ready) = start(command, &dir.with_extension("stderr"))?;
-        let word = |name| ready.split_whitespace().find_map(|word| word.strip_prefix(name));
+        let word = |name| {
+            ready
+                .split_whitespace()
+                .find_map(|word| word.strip_prefix(name))
+        };
         let account = word("account=").context("no account in its ready line")?;
         Ok(Server {
             name: "countersign",
-            door: Door { address: address(url(&ready)?)?, log: format!("/log/{account}") },
+            door: Door {
+                address: address(url(&ready)?)?,
+                log: format!("/log/{account}"),
+            },
             policy: word("policy=").map(PathBuf::from),
             process: Some(process),
         })
@@ -112,11 +125,15 @@ impl Server {
     /// As [`Server::countersign`].
     pub fn peer(binary: &Path, dir: &Path, key: &PublicKey) -> anyhow::Result<Server> {
         let keys = dir.with_extension("keys");
-        fs::write(&keys, base64::encode(&key.raw()) + "\n").with_context(|| keys.display().to_string())?;
+        fs::write(&keys, base64::encode(&key.raw()) + "\n")
+            .with_context(|| keys.display().to_string())?;
         let mut command = Command::new(binary);
         command.arg("-dir").arg(dir).arg("-keys").arg(keys);
         let (process, ready) = start(command, &dir.with_extension("stderr"))?;
-        Ok(Server { process: Some(process), ..Server::remote(url(&ready)?)? })
+        Ok(Server {
+            process: Some(process),
+            ..Server::remote(url(&ready)?)?
+        })
     }
 
     /// A peer that runs already at `url`.
@@ -124,8 +141,16 @@ impl Server {
     /// # Errors
     /// A URL that names no address.
     pub fn remote(url: &str) -> anyhow::Result<Server> {
-        let door = Door { address: address(url)?, log: "/log/peer".into() };
-        Ok(Server { name: "peer", door, policy: None, process: None })
+        let door = Door {
+            address: address(url)?,
+            log: "/log/peer".into(),
+        };
+        Ok(Server {
+            name: "peer",
+            door,
+            policy: None,
+            process: None,
+        })
     }
 
     /// Processor time that it has used; `None` of a process that is not ours.
@@ -174,7 +199,10 @@ pub fn settle(servers: &[&Server]) {
 fn start(mut command: Command, stderr: &Path) -> anyhow::Result<(Process, String)> {
     let shown = command.get_program().to_string_lossy().into_owned();
     let log = File::create(stderr).with_context(|| stderr.display().to_string())?;
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log);
     let mut child = command.spawn().with_context(|| shown.clone())?;
     let stdout = child.stdout.take().context("no standard output")?;
     let (sender, receiver) = mpsc::channel();
@@ -188,7 +216,13 @@ fn start(mut command: Command, stderr: &Path) -> anyhow::Result<(Process, String
     if let Ok((stdout, Ok(line))) = ready
         && line.starts_with("ready ")
     {
-        return Ok((Process { child, _stdout: stdout }, line));
+        return Ok((
+            Process {
+                child,
+                _stdout: stdout,
+            },
+            line,
+        ));
     }
     let _ = child.kill();
     let _ = child.wait();
@@ -197,15 +231,26 @@ fn start(mut command: Command, stderr: &Path) -> anyhow::Result<(Process, String
 }
 
 fn url(ready: &str) -> anyhow::Result<&str> {
-    ready.split_whitespace().nth(1).context("no URL in its ready line")
+    ready
+        .split_whitespace()
+        .nth(1)
+        .context("no URL in its ready line")
 }
 
 fn address(url: &str) -> anyhow::Result<SocketAddr> {
-    let rest = url.strip_prefix("http://").with_context(|| format!("{url}: only http:// can be driven"))?;
+    let rest = url
+        .strip_prefix("http://")
+        .with_context(|| format!("{url}: only http:// can be driven"))?;
     let host = rest.split('/').next().unwrap_or_default();
     ensure!(!host.is_empty(), "{url}: no host");
-    let host = if host.rsplit_once(':').is_some() { host.to_owned() } else { format!("{host}:80") };
-    host.to_socket_addrs()?.next().with_context(|| format!("{url}: no address"))
+    let host = if host.rsplit_once(':').is_some() {
+        host.to_owned()
+    } else {
+        format!("{host}:80")
+    };
+    host.to_socket_addrs()?
+        .next()
+        .with_context(|| format!("{url}: no address"))
 }
 
 #[cfg(test)]
@@ -222,7 +267,11 @@ mod tests {
             ("https://127.0.0.1", None),
             ("http:///x", None),
         ] {
-            assert_eq!(address(url).ok().map(|a| a.to_string()).as_deref(), want, "{url}");
+            assert_eq!(
+                address(url).ok().map(|a| a.to_string()).as_deref(),
+                want,
+                "{url}"
+            );
         }
     }
 

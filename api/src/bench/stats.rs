@@ -17,7 +17,11 @@ pub fn median(values: &[f64]) -> Option<f64> {
 #[must_use]
 pub fn extent(values: &[f64]) -> Option<(f64, f64)> {
     let first = *values.first()?;
-    Some(values.iter().fold((first, first), |(low, high), &v| (low.min(v), high.max(v))))
+    Some(
+        values
+            .iter()
+            .fold((first, first), |(low, high), &v| (low.min(v), high.max(v))),
+    )
 }
 
 /// Times of single requests.
@@ -29,7 +33,8 @@ pub struct Latencies {
 impl Latencies {
     /// Adds one, in whole microseconds; above 71 minutes it counts as that.
     pub fn add(&mut self, latency: std::time::Duration) {
-        self.micros.push(u32::try_from(latency.as_micros()).unwrap_or(u32::MAX));
+        self.micros
+            .push(u32::try_from(latency.as_micros()).unwrap_or(u32::MAX));
     }
 
     /// How many there are.
@@ -50,9 +55,13 @@ impl Latencies {
     pub fn percentile_ms(&self, percent: u32) -> f64 {
         let mut sorted = self.micros.clone();
         sorted.sort_unstable();
-        let rank = (sorted.len() as u64 * u64::from(percent.min(100))).div_ceil(100).max(1);
+        let rank = (sorted.len() as u64 * u64::from(percent.min(100)))
+            .div_ceil(100)
+            .max(1);
         let at = usize::try_from(rank - 1).unwrap_or(usize::MAX);
-        sorted.get(at).map_or(f64::NAN, |&micros| f64::from(micros) / 1000.0)
+        sorted
+            .get(at)
+            .map_or(f64::NAN, |&micros| f64::from(micros) / 1000.0)
     }
 }
 
@@ -84,7 +93,14 @@ mod tests {
         for ms in (1..=200).rev() {
             latencies.add(Duration::from_millis(ms));
         }
-        for (percent, want) in [(0, 1.0), (1, 2.0), (50, 100.0), (99, 198.0), (100, 200.0), (101, 200.0)] {
+        for (percent, want) in [
+            (0, 1.0),
+            (1, 2.0),
+            (50, 100.0),
+            (99, 198.0),
+            (100, 200.0),
+            (101, 200.0),
+        ] {
             assert_eq!(latencies.percentile_ms(percent), want, "{percent}");
         }
         assert_eq!(latencies.len(), 200);

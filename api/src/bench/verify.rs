@@ -39,7 +39,10 @@ pub struct Options {
 /// # Errors
 /// A service that fails, or evidence that does not hold.
 pub fn run(options: &Options) -> anyhow::Result<Report> {
-    let common = Common { peer: None, ..options.common.clone() };
+    let common = Common {
+        peer: None,
+        ..options.common.clone()
+    };
     let mut rig = Rig::start(&common)?;
     let (receipts, _) = rig.receipts(options.files)?;
     say("filling the log");
@@ -48,7 +51,10 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
     let all = first + receipts.len() as u64;
     fetch::await_published(&rig.ours, all)?;
     say("fetching evidence");
-    let evidence = fetch::get_all(&rig.ours.door, (first..all).map(|index| format!("evidence/{index}")))?;
+    let evidence = fetch::get_all(
+        &rig.ours.door,
+        (first..all).map(|index| format!("evidence/{index}")),
+    )?;
     let (signed, key) = (receipts.signed(receipts.len())?, rig.key().public());
 
     let cpus = watch::cpus();
@@ -63,10 +69,18 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
         ];
         // The first round warms caches and clocks.
         if round > 0 {
-            rounds.iter_mut().zip(row).for_each(|(side, value)| side.push(vec![value]));
+            rounds
+                .iter_mut()
+                .zip(row)
+                .for_each(|(side, value)| side.push(vec![value]));
         }
     }
-    let names = ["evidence, 1 CPU".to_owned(), "verify_strict, 1 CPU".into(), format!("evidence, {cpus} CPUs"), format!("verify_strict, {cpus} CPUs")];
+    let names = [
+        "evidence, 1 CPU".to_owned(),
+        "verify_strict, 1 CPU".into(),
+        format!("evidence, {cpus} CPUs"),
+        format!("verify_strict, {cpus} CPUs"),
+    ];
     let mut report = Report {
         bench: "verify",
         what: format!(
@@ -77,35 +91,55 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
         ),
         settings: common.settings(json!({"files": evidence.len()})),
         figures: vec!["a second"],
-        sides: names.into_iter().zip(rounds).map(|(name, rounds)| Side { name, rounds }).collect(),
+        sides: names
+            .into_iter()
+            .zip(rounds)
+            .map(|(name, rounds)| Side { name, rounds })
+            .collect(),
         ..Report::default()
     };
     report.compare(0, 0, 1, Want::AtLeast(OF_THE_BARE_RATE));
     report.compare(0, 2, 3, Want::AtLeast(OF_THE_BARE_RATE));
     let bytes = evidence.iter().map(Vec::len).sum::<usize>() / evidence.len().max(1);
-    report.notes.push(format!("{bytes} bytes a file; each verifier judges the checkpoint and the chain of enrolments once"));
+    report.notes.push(format!(
+        "{bytes} bytes a file; each verifier judges the checkpoint and the chain of enrolments once"
+    ));
     Ok(report)
 }
 
 /// Files a second that `threads` verifiers judge together, each starting from nothing and all of them finding that they hold.
 fn rate(server: &Server, evidence: &[Vec<u8>], threads: usize) -> anyhow::Result<f64> {
-    let mut verifiers: Vec<Verifier> = (0..threads).map(|_| fetch::verifier(server)).collect::<anyhow::Result<_>>()?;
+    let mut verifiers: Vec<Verifier> = (0..threads)
+        .map(|_| fetch::verifier(server))
+        .collect::<anyhow::Result<_>>()?;
     let share = evidence.len().div_ceil(threads).max(1);
     let started = watch::now();
     thread::scope(|scope| {
         let shares: Vec<_> = evidence
             .chunks(share)
             .zip(&mut verifiers)
-            .map(|(files, verifier)| scope.spawn(move || files.iter().try_for_each(|file| fetch::holds(&verifier.evidence(file)))))
+            .map(|(files, verifier)| {
+                scope.spawn(move || {
+                    files
+                        .iter()
+                        .try_for_each(|file| fetch::holds(&verifier.evidence(file)))
+                })
+            })
             .collect();
-        shares.into_iter().try_for_each(|share| share.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        shares.into_iter().try_for_each(|share| {
+            share
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     })?;
     Ok(evidence.len() as f64 / started.elapsed().as_secs_f64())
 }
 
 /// Submits all receipts, a body after the other.
 fn submit(door: &Door, receipts: &Receipts) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let mut connection = Connection::new(door.address);
         for from in (0..receipts.len()).step_by(LINES) {

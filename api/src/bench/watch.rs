@@ -18,7 +18,10 @@ pub fn now() -> Instant {
 pub fn thread_cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     // OK because neither part of a thread's processor time is negative, and the second is below 10^9.
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+    Duration::new(
+        time.tv_sec.unsigned_abs(),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
 }
 
 /// Processor time that process `pid` has used in all its threads, to the hundredth of a second.
@@ -51,7 +54,10 @@ mod tests {
 
     #[test]
     fn a_process_uses_what_its_thread_uses() {
-        let (thread, process) = (thread_cpu(), process_cpu(std::process::id()).expect("own stat"));
+        let (thread, process) = (
+            thread_cpu(),
+            process_cpu(std::process::id()).expect("own stat"),
+        );
         let mut sum = 0_u64;
         while thread_cpu() - thread < Duration::from_millis(60) {
             sum = std::hint::black_box(sum + 1);

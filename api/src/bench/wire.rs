@@ -47,7 +47,11 @@ impl Connection {
     /// A connection that will be opened by the first exchange.
     #[must_use]
     pub const fn new(address: SocketAddr) -> Connection {
-        Connection { address, stream: None, buffer: Vec::new() }
+        Connection {
+            address,
+            stream: None,
+            buffer: Vec::new(),
+        }
     }
 
     /// Sends `head` (request line and fields, with the empty line) and `body`, and reads the answer.
@@ -64,7 +68,7 @@ impl Connection {
             }
         };
         self.buffer.clear();
-        stream.write_all_buf(&mut head.chain(body)).await?;
+        stream.write_all_buf(&mut Buf::chain(head, body)).await?;
         let found = loop {
             if stream.read_buf(&mut self.buffer).await? == 0 {
                 return Err(WireError::Ended);
@@ -76,7 +80,10 @@ impl Connection {
         if !found.close {
             self.stream = Some(stream);
         }
-        Ok(Answer { status: found.status, body: &self.buffer[found.body] })
+        Ok(Answer {
+            status: found.status,
+            body: &self.buffer[found.body],
+        })
     }
 }
 
@@ -116,8 +123,13 @@ fn parse(buffer: &mut [u8]) -> Result<Option<Found>, WireError> {
         }
         head.end..end
     } else {
-        let length = head.length.ok_or(WireError::Form("neither a length nor chunks"))?;
-        let end = head.end.checked_add(length).ok_or(WireError::Form("its length"))?;
+        let length = head
+            .length
+            .ok_or(WireError::Form("neither a length nor chunks"))?;
+        let end = head
+            .end
+            .checked_add(length)
+            .ok_or(WireError::Form("its length"))?;
         if buffer.len() < end {
             return Ok(None);
         }
@@ -126,23 +138,40 @@ fn parse(buffer: &mut [u8]) -> Result<Option<Found>, WireError> {
         }
         head.end..end
     };
-    Ok(Some(Found { status: head.status, body, close: head.close }))
+    Ok(Some(Found {
+        status: head.status,
+        body,
+        close: head.close,
+    }))
 }
 
 fn parse_head(buffer: &[u8]) -> Result<Option<Head>, WireError> {
     let Some(end) = find(buffer, b"\r\n\r\n") else {
-        return if buffer.len() > HEAD_BYTES_MAX { Err(WireError::Form("a long head")) } else { Ok(None) };
+        return if buffer.len() > HEAD_BYTES_MAX {
+            Err(WireError::Form("a long head"))
+        } else {
+            Ok(None)
+        };
     };
-    let text = std::str::from_utf8(&buffer[..end]).map_err(|_| WireError::Form("a head that is not text"))?;
+    let text = std::str::from_utf8(&buffer[..end])
+        .map_err(|_| WireError::Form("a head that is not text"))?;
     let mut lines = text.split("\r\n");
     let status_line = lines.next().unwrap_or_default();
     let status = status_line
         .strip_prefix("HTTP/1.1 ")
         .and_then(|rest| rest.get(..3)?.parse().ok())
         .ok_or(WireError::Form("its first line"))?;
-    let mut head = Head { status, length: None, chunked: false, close: false, end: end + 4 };
+    let mut head = Head {
+        status,
+        length: None,
+        chunked: false,
+        close: false,
+        end: end + 4,
+    };
     for line in lines {
-        let (name, value) = line.split_once(':').ok_or(WireError::Form("a field without a colon"))?;
+        let (name, value) = line
+            .split_once(':')
+            .ok_or(WireError::Form("a field without a colon"))?;
         let value = value.trim_matches([' ', '\t']);
         if name.eq_ignore_ascii_case("content-length") {
             head.length = Some(value.parse().map_err(|_| WireError::Form("its length"))?);
@@ -164,13 +193,17 @@ fn find_chunks(buffer: &[u8], mut at: usize) -> Result<Option<Vec<Range<usize>>>
         let Some(line) = find(&buffer[at..], b"\r\n") else {
             return Ok(None);
         };
-        let digits = buffer[at..at + line].split(|b| *b == b';').next().unwrap_or_default();
+        let digits = buffer[at..at + line]
+            .split(|b| *b == b';')
+            .next()
+            .unwrap_or_default();
         let digits = std::str::from_utf8(digits).map_err(|_| SIZE)?.trim_ascii();
         let bytes = usize::from_str_radix(digits, 16).map_err(|_| SIZE)?;
         let start = at + line + 2;
         if bytes == 0 {
             // Trailer fields end with an empty line, as the head does; usually there is nothing but that line.
-            let whole = buffer[start..].starts_with(b"\r\n") || find(&buffer[start..], b"\r\n\r\n").is_some();
+            let whole = buffer[start..].starts_with(b"\r\n")
+                || find(&buffer[start..], b"\r\n\r\n").is_some();
             return Ok(whole.then_some(chunks));
         }
         let end = start.checked_add(bytes).ok_or(SIZE)?;
@@ -184,7 +217,9 @@ fn find_chunks(buffer: &[u8], mut at: usize) -> Result<Option<Vec<Range<usize>>>
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).position(|window| window == needle)
+    haystack
+        .windows(needle.len())
+        .position(|window| window == needle)
 }
 
 #[cfg(test)]
@@ -194,20 +229,54 @@ mod tests {
     fn whole(answer: &str) -> Result<Option<(u16, String, bool)>, WireError> {
         let mut buffer = answer.as_bytes().to_vec();
         let found = parse(&mut buffer)?;
-        Ok(found.map(|f| (f.status, String::from_utf8(buffer[f.body].to_vec()).expect("text"), f.close)))
+        Ok(found.map(|f| {
+            (
+                f.status,
+                String::from_utf8(buffer[f.body].to_vec()).expect("text"),
+                f.close,
+            )
+        }))
     }
 
     #[test]
     fn answers() {
         for (answer, status, body, close) in [
-            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", 200, "hi", false),
-            ("HTTP/1.1 202 \r\ncontent-length:0\r\nCONNECTION: Close\r\n\r\n", 202, "", true),
-            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0A;x=1\r\n\r\n23456\r\n9\r\n0\r\n\r\n", 200, "abc\r\n23456\r\n9", false),
-            ("HTTP/1.1 503 Busy\r\ntransfer-encoding: chunked\r\n\r\n0\r\nX: y\r\n\r\n", 503, "", false),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+                200,
+                "hi",
+                false,
+            ),
+            (
+                "HTTP/1.1 202 \r\ncontent-length:0\r\nCONNECTION: Close\r\n\r\n",
+                202,
+                "",
+                true,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0A;x=1\r\n\r\n23456\r\n9\r\n0\r\n\r\n",
+                200,
+                "abc\r\n23456\r\n9",
+                false,
+            ),
+            (
+                "HTTP/1.1 503 Busy\r\ntransfer-encoding: chunked\r\n\r\n0\r\nX: y\r\n\r\n",
+                503,
+                "",
+                false,
+            ),
         ] {
-            assert_eq!(whole(answer).expect(answer), Some((status, body.to_owned(), close)), "{answer:?}");
+            assert_eq!(
+                whole(answer).expect(answer),
+                Some((status, body.to_owned(), close)),
+                "{answer:?}"
+            );
             for cut in 0..answer.len() {
-                assert_eq!(whole(&answer[..cut]).expect(answer), None, "{answer:?} cut at {cut}");
+                assert_eq!(
+                    whole(&answer[..cut]).expect(answer),
+                    None,
+                    "{answer:?} cut at {cut}"
+                );
             }
         }
     }
@@ -225,7 +294,10 @@ mod tests {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nabc",
         ] {
-            assert!(matches!(whole(answer), Err(WireError::Form(_))), "{answer:?}");
+            assert!(
+                matches!(whole(answer), Err(WireError::Form(_))),
+                "{answer:?}"
+            );
         }
         let long = "HTTP/1.1 200 OK\r\n".repeat(5000);
         assert!(matches!(whole(&long), Err(WireError::Form(_))));

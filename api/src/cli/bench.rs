@@ -1,0 +1,214 @@
+//! `countersign bench`: the figures of the documentation, measured here beside a peer.
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::bench::{
+    answers::Wait,
+    http, ndjson,
+    report::Report,
+    rig::{Common, Peer},
+    verify,
+};
+
+/// Measure receipts and evidence beside a peer, on this machine
+///
+/// Each bench starts a service of its own in a temporary directory, and the peer beside it; they are measured in turns, and
+/// medians are compared. Exit code 0 says that the work was done and its evidence holds, not that a figure was reached.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Single receipts over HTTP, as fast as they are answered
+    Http {
+        #[command(flatten)]
+        common: CommonArgs,
+        /// Requests under way
+        #[arg(long, default_value_t = 64, value_parser = positive)]
+        connections: usize,
+        /// The state in which an answer counts
+        #[arg(long, value_enum, default_value_t = WaitArg::Sequenced)]
+        wait: WaitArg,
+    },
+    /// The time until a receipt is under a signed head: as fast as they are answered, or at a fixed rate
+    Included {
+        #[command(flatten)]
+        common: CommonArgs,
+        /// Requests under way
+        #[arg(long, default_value_t = 64, value_parser = positive)]
+        connections: usize,
+        /// Requests a second, each sent when it is due, whatever became of the others
+        #[arg(long)]
+        rate: Option<u32>,
+    },
+    /// Receipts in bodies of many lines, beside verify_strict alone
+    Ndjson {
+        #[command(flatten)]
+        common: CommonArgs,
+        /// Bodies under way
+        #[arg(long, default_value_t = 4, value_parser = positive)]
+        connections: usize,
+        /// Lines of a body
+        #[arg(long, default_value_t = 1000, value_parser = at_least_two)]
+        lines: usize,
+        /// The state in which an answer counts
+        #[arg(long, value_enum, default_value_t = WaitArg::Included)]
+        wait: WaitArg,
+    },
+    /// Evidence verified offline, beside verify_strict alone
+    Verify {
+        #[command(flatten)]
+        common: CommonArgs,
+        /// Evidence files
+        #[arg(long, default_value_t = 10_000, value_parser = positive)]
+        files: usize,
+    },
+}
+
+#[derive(Debug, Args)]
+struct CommonArgs {
+    /// Rounds; medians over them are reported
+    #[arg(long, default_value_t = 5, value_parser = positive)]
+    rounds: usize,
+    /// Seconds for which each side is measured in each round
+    #[arg(long, default_value_t = 5.0, value_parser = seconds)]
+    seconds: f64,
+    /// Size of each signed payload
+    #[arg(long, default_value_t = 1024)]
+    payload_bytes: usize,
+    /// A peer, started as `PEER -dir DIR -keys FILE`
+    #[arg(long, value_name = "PEER", conflicts_with = "peer")]
+    peer_binary: Option<PathBuf>,
+    /// A peer that runs already
+    #[arg(long, value_name = "URL", requires = "peer_key")]
+    peer: Option<String>,
+    /// The private key that the running peer knows
+    #[arg(long, value_name = "FILE", requires = "peer")]
+    peer_key: Option<PathBuf>,
+    /// Where the servers' directories are made; by default where temporary files go
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// Every round as JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum WaitArg {
+    Sequenced,
+    Included,
+}
+
+/// Measures, and prints a table or JSON.
+///
+/// # Errors
+/// A server that fails, or work that was not done.
+pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    let common = match &args.what {
+        What::Http { common, .. }
+        | What::Included { common, .. }
+        | What::Ndjson { common, .. }
+        | What::Verify { common, .. } => common,
+    };
+    let report = measure(&args.what, common.read()?)?;
+    if common.json {
+        println!("{}", report.to_json());
+    } else {
+        print!("{}", report.to_text());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(what: &What, common: Common) -> anyhow::Result<Report> {
+    match *what {
+        What::Http {
+            connections, wait, ..
+        } => http::run(&http::Options {
+            common,
+            connections,
+            wait: wait.into(),
+        }),
+        What::Included {
+            connections, rate, ..
+        } => {
+            let options = http::Options {
+                common,
+                connections,
+                wait: Wait::Included,
+            };
+            rate.map_or_else(
+                || http::run(&options),
+                |rate| http::paced(&options, f64::from(rate)),
+            )
+        }
+        What::Ndjson {
+            connections,
+            lines,
+            wait,
+            ..
+        } => ndjson::run(&ndjson::Options {
+            common,
+            connections,
+            lines,
+            wait: wait.into(),
+        }),
+        What::Verify { files, .. } => verify::run(&verify::Options { common, files }),
+    }
+}
+
+impl CommonArgs {
+    fn read(&self) -> anyhow::Result<Common> {
+        let peer = match (&self.peer_binary, &self.peer, &self.peer_key) {
+            (Some(binary), ..) => Some(Peer::Binary(binary.clone())),
+            (None, Some(url), Some(key)) => Some(Peer::Running {
+                url: url.clone(),
+                key: key.clone(),
+            }),
+            _ => None,
+        };
+        Ok(Common {
+            binary: std::env::current_exe().context("this program's own path")?,
+            rounds: self.rounds,
+            window: Duration::from_secs_f64(self.seconds),
+            payload_bytes: self.payload_bytes,
+            peer,
+            scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
+        })
+    }
+}
+
+impl From<WaitArg> for Wait {
+    fn from(wait: WaitArg) -> Wait {
+        match wait {
+            WaitArg::Sequenced => Wait::Sequenced,
+            WaitArg::Included => Wait::Included,
+        }
+    }
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|n| *n > 0)
+        .ok_or_else(|| "a number above 0".into())
+}
+
+fn at_least_two(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|n| *n > 1)
+        .ok_or_else(|| "a number above 1".into())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|s| (0.1..=600.0).contains(s))
+        .ok_or_else(|| "0.1 to 600 seconds".into())
+}
