@@ -55,18 +55,22 @@ pub struct VerifyArgs {
 
 /// What `--help` says after the options.
 pub const HELP: &str = "\
-Checks, each with its own line:
+Checks, each with a line of its own:
   leaf        the bytes are a leaf, in its one spelling
   envelope    each signature verifies over the payload and its type
-  signers     whose keys those are: enrolled at which leaf, by whom, down to leaf 0; or pinned by you
-  payload     an operation is for this log; --payload and --artifact are what was signed
+  signers     whose keys those are: enrolled at which leaf, by whom, down to
+              leaf 0; or pinned by you
+  payload     an operation is for this log; what --payload and --artifact name
+              is what was signed
   inclusion   the leaf is in the tree of the checkpoint
   checkpoint  a log of your policy signed the checkpoint
-  witnesses   its quorum cosigned, and not before the time that the leaf claims; skipped for quorum none
+  witnesses   your policy's quorum cosigned it, and not before the time that
+              the leaf claims; skipped for quorum none
 
-A check passes, fails, is unknown (what it takes is not at hand), or is skipped (nobody asked). Any fail:
-does not hold. Else any unknown: cannot tell. Else: holds. That nothing was revoked later, and that the
-decision in a leaf follows the log's rules, no single file can show; `countersign audit` does.
+A check passes, fails, is unknown (what it takes is not at hand), or is skipped
+(nobody asked). Any fail: does not hold. Else any unknown: cannot tell. Else:
+holds. That nothing was revoked later, and that the decision in a leaf follows
+the log's rules, no single file can show; countersign audit does.
 
 Nothing is fetched, and nothing is written but this output.
 
@@ -80,9 +84,9 @@ Of several the first in the order 2, 1, 3, 0 counts.
 Examples:
   countersign-verify 7.evidence.json --policy policy
   countersign-verify *.evidence.json --policy policy.d --keys ci.pub --json
-  countersign-verify 7.evidence.json --policy policy --artifact release.tar.gz
+  countersign-verify 7.evidence.json --policy policy --artifact release.tgz
   countersign-verify 7.tlog-proof --leaf 7.leaf --policy policy
-  curl -s https://example.com/log/main/evidence/7 | countersign-verify - --policy policy";
+  countersign-verify - --policy policy < 7.evidence.json";
 
 /// Exit codes, and of several the one that counts.
 const HOLDS: u8 = 0;

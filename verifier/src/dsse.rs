@@ -10,7 +10,7 @@ use crate::base64::Base64Error;
 use crate::json::Fault;
 use crate::key::{IdentityId, PrivateKey, PublicKey};
 use crate::limits;
-use crate::scan::{Scanner, push_string};
+use crate::scan::{Scanner, push_string, push_utf8};
 
 /// What is wrong with an envelope, and where: pointer, offset, line, fault.
 pub use crate::json::JsonError as DsseError;
@@ -77,7 +77,7 @@ impl Envelope {
         let signatures = self
             .signatures
             .iter()
-            .map(|s| (s.keyid.as_str(), s.sig.as_slice()));
+            .map(|s| (s.keyid.as_bytes(), s.sig.as_slice()));
         push_envelope(&mut out, &self.payload_type, &self.payload, signatures);
         out
     }
@@ -235,12 +235,13 @@ pub fn count(pae: &[u8], signatures: &[Signature], keys: &[PublicKey]) -> Vec<Co
     counted
 }
 
-/// Appends an envelope as compact JSON, in the order and spelling that leaves store.
+/// Appends an envelope as compact JSON, in the order and spelling that leaves store. The keyids are
+/// UTF-8 each.
 pub(crate) fn push_envelope<'s>(
     out: &mut Vec<u8>,
     payload_type: &str,
     payload: &[u8],
-    signatures: impl Iterator<Item = (&'s str, &'s [u8])>,
+    signatures: impl Iterator<Item = (&'s [u8], &'s [u8])>,
 ) {
     out.extend_from_slice(b"{\"payloadType\":");
     push_string(out, payload_type);
@@ -253,7 +254,7 @@ pub(crate) fn push_envelope<'s>(
         } else {
             b"{\"keyid\":"
         });
-        push_string(out, keyid);
+        push_utf8(out, keyid);
         out.extend_from_slice(b",\"sig\":\"");
         push_base64(out, sig);
         out.extend_from_slice(b"\"}");

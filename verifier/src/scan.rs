@@ -408,9 +408,14 @@ fn line(bytes: &[u8], offset: usize) -> usize {
 
 /// Appends `text` as a JSON string with the fewest escapes (RFC 8785 section 3.2.2.2).
 pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
+    push_utf8(out, text.as_bytes());
+}
+
+/// As [`push_string`], of bytes that are known to be UTF-8.
+pub(crate) fn push_utf8(out: &mut Vec<u8>, text: &[u8]) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
-    let mut rest = text.as_bytes();
+    let mut rest = text;
     loop {
         let run = plain(rest);
         out.extend_from_slice(&rest[..run]);

@@ -1,6 +1,5 @@
 //! Writing leaves: each byte once.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{By, Decision, LeafError, Millis};
@@ -33,14 +32,14 @@ pub fn write_receipt(
     let start = out.len();
     let order = head(out, "receipt", at, by, signed);
     debug_assert_eq!(
-        order.first().map(|s| s.0),
+        order.first().map(|one| one.signer),
         Some(by.identity),
         "by is the first signer"
     );
     out.extend_from_slice(b",\"decision\":{\"outcome\":\"applied\",\"effect\":{\"signers\":[");
-    for (i, (signer, _)) in order.iter().enumerate() {
+    for (i, one) in order.iter().enumerate() {
         out.extend_from_slice(if i > 0 { b",\"" } else { b"\"" });
-        push_id(out, *signer);
+        out.extend_from_slice(&one.id);
         out.push(b'"');
     }
     out.extend_from_slice(b"]}}}");
@@ -106,6 +105,13 @@ fn push_kind(out: &mut Vec<u8>, kind: &str, at: Millis) {
     out.push(b'"');
 }
 
+/// A signature in the order stored, with its signer spelled once for the three places it stands in.
+struct Stored<'a> {
+    signer: IdentityId,
+    id: [u8; 67],
+    sig: &'a [u8],
+}
+
 /// Everything up to the envelope's end; gives the signatures in the order stored.
 fn head<'a>(
     out: &mut Vec<u8>,
@@ -113,12 +119,22 @@ fn head<'a>(
     at: Millis,
     by: &By,
     signed: Signed<'a>,
-) -> Vec<(IdentityId, &'a [u8])> {
+) -> Vec<Stored<'a>> {
     // Base64 takes 4 bytes for 3; the rest of a leaf with one signer is less than 700 bytes.
     out.reserve(signed.payload.len().div_ceil(3) * 4 + 700 + signed.signatures.len() * 250);
+    let stored = |&(signer, sig): &(IdentityId, &'a [u8])| Stored {
+        signer,
+        id: spell_id(signer),
+        sig,
+    };
+    let mut order: Vec<Stored<'a>> = signed.signatures.iter().map(stored).collect();
+    order.sort_unstable_by_key(|one| one.signer);
     push_kind(out, kind, at);
     out.extend_from_slice(b",\"by\":{\"identity\":\"");
-    push_id(out, by.identity);
+    match order.first() {
+        Some(first) if first.signer == by.identity => out.extend_from_slice(&first.id),
+        _ => out.extend_from_slice(&spell_id(by.identity)),
+    }
     out.extend_from_slice(b"\",\"class\":\"");
     out.extend_from_slice(by.class.name().as_bytes());
     out.push(b'"');
@@ -127,24 +143,18 @@ fn head<'a>(
         push_string(out, session);
     }
     out.extend_from_slice(b"},\"envelope\":");
-    let mut order = signed.signatures.to_vec();
-    order.sort_unstable_by_key(|(signer, _)| *signer);
-    let ids: Vec<String> = order.iter().map(|(signer, _)| spell_id(*signer)).collect();
-    let signatures = ids
-        .iter()
-        .zip(&order)
-        .map(|(id, (_, sig))| (id.as_str(), *sig));
+    let signatures = order.iter().map(|one| (&one.id[..], one.sig));
     push_envelope(out, signed.payload_type, signed.payload, signatures);
     order
 }
 
-fn spell_id(id: IdentityId) -> String {
-    let mut out = String::with_capacity(67);
-    out.push_str("id_");
-    out.push_str(&id.0.to_hex());
+/// `id_` and 64 lowercase hexadecimal digits.
+fn spell_id(id: IdentityId) -> [u8; 67] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut out = *b"id_0000000000000000000000000000000000000000000000000000000000000000";
+    for (pair, byte) in out[3..].chunks_exact_mut(2).zip(id.0.0) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
     out
-}
-
-fn push_id(out: &mut Vec<u8>, id: IdentityId) {
-    out.extend_from_slice(spell_id(id).as_bytes());
 }
