@@ -12,15 +12,14 @@ up: rocksdb ## release build, then a development log with three witnesses
 build: rocksdb ## release build
 	$(CARGO) build --release --locked --workspace
 
+# First everything at once: the suites start the executables, and built by themselves those would get other features of the
+# same crates, so that half of the tree would be compiled a second time.
 test: rocksdb ## all tests
+	$(CARGO) build --workspace --all-targets --locked
 	$(CARGO) test --workspace --locked --no-fail-fast $(ARGS)
 
-PEER = tests/peers/bin/tesserapeer
-bench: rocksdb ## the figures of the documentation, beside a peer where Go is installed (WHAT='http included ndjson verify')
-	@if command -v go >/dev/null; then cd tests/peers && go build -o bin/ ./cmd/tesserapeer; fi
-	@for what in $(or $(WHAT),http included ndjson verify); do \
-	  $(CARGO) run --quiet --release --locked -- bench $$what $$([ ! -x $(PEER) ] || echo --peer-binary $(PEER)) $(ARGS) || exit 1; \
-	done
+bench: rocksdb ## the figures of the documentation, beside a peer in Go
+	tests/bench/run.sh $(ARGS)
 
 soak: ## what takes hours: each parser fuzzed for ten minutes (SECONDS=600)
 	tests/fuzz/run $(or $(SECONDS),600)
