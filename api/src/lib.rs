@@ -6,6 +6,9 @@
 
 pub mod account;
 pub mod app;
+pub mod bench;
+pub mod cli;
+pub mod client;
 pub mod config;
 pub mod data_dir;
 pub mod doors;
@@ -14,6 +17,8 @@ pub mod init;
 pub mod ledger;
 pub mod metrics;
 pub mod query;
+#[cfg(test)]
+mod reference;
 pub mod service;
 pub mod state;
 pub mod submit;
