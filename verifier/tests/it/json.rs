@@ -138,7 +138,7 @@ fn b085_the_canonical_form_is_rfc_8785() {
     );
     // RFC 8785 section 3.2.2, its example.
     let value = json!({
-        "numbers": [333_333_333.333_333_29, 1e30, 4.50, 2e-3, 0.000_000_000_000_000_000_000_000_001],
+        "numbers": [333_333_333.333_333_3, 1e30, 4.50, 2e-3, 0.000_000_000_000_000_000_000_000_001],
         "string": "\u{20ac}$\u{f}\nA'B\"\\\\\"/",
         "literals": [null, true, false],
     });

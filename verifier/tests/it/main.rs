@@ -1,13 +1,23 @@
 //! Tests of the verifier from outside, one binary.
 
+// Trees in memory are counted in both.
+#![allow(clippy::cast_possible_truncation)]
+
 mod add_checkpoint;
+mod any;
 mod cases_note;
 mod cases_tree;
+mod chains;
+#[cfg(feature = "cli")]
+mod cli;
 mod dsse;
+mod evidence;
+mod examples;
 mod json;
 mod keys;
 mod leaf;
 mod multi;
+mod operations;
 mod oracle;
 mod policies;
 mod round_trips;
@@ -19,4 +29,5 @@ mod vectors_note;
 mod vectors_proof;
 mod vectors_tile;
 mod vectors_tree;
+mod verdicts;
 mod world;

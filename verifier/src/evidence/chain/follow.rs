@@ -1,0 +1,247 @@
+//! Following the support leaves: each is checked before what it says is taken.
+
+use alloc::format;
+
+use serde_json::Value;
+
+use super::{Chain, ChainFault, How, Identity, Span};
+use crate::base64;
+use crate::checkpoint::Checkpoint;
+use crate::evidence::Support;
+use crate::hash::leaf_hash;
+use crate::json;
+use crate::key::{IdentityId, PublicKey};
+use crate::leaf::{Class, Decision, Leaf, OperationLeaf, SystemLeaf};
+use crate::operation::{self, Operation, possession_message};
+use crate::tree;
+
+impl Chain {
+    pub(super) fn follow(
+        &mut self,
+        support: &Support,
+        checkpoint: &Checkpoint,
+    ) -> Result<(), ChainFault> {
+        let hash = leaf_hash(&support.leaf);
+        tree::verify_inclusion(
+            &hash,
+            support.index,
+            checkpoint.size,
+            &support.path,
+            &checkpoint.root,
+        )?;
+        match (Leaf::parse(&support.leaf)?, support.index) {
+            (Leaf::System(leaf), 0) => self.open(&leaf, checkpoint),
+            (_, 0) => Err(ChainFault::Opening),
+            (Leaf::System(leaf), _) if leaf.event_type == "opened" => Err(ChainFault::Opening),
+            (Leaf::Operation(leaf), index) => self.operation(&leaf, index, checkpoint),
+            _ => Ok(()),
+        }
+    }
+
+    fn open(&mut self, leaf: &SystemLeaf<'_>, checkpoint: &Checkpoint) -> Result<(), ChainFault> {
+        if leaf.event_type != "opened" {
+            return Err(ChainFault::Opening);
+        }
+        let event = json::parse(leaf.event.as_bytes())?;
+        let origin = text(&event, "origin")?;
+        if origin != checkpoint.origin {
+            return Err(ChainFault::Log(origin.into()));
+        }
+        for (name, class, how) in [
+            ("owner", Class::AgentKey, How::Owner),
+            ("service", Class::ServiceKey, How::Service),
+        ] {
+            let key = public_key(event.get(name).ok_or(ChainFault::Member(name))?)?;
+            let (id, spans) = (
+                key.identity(),
+                [Span {
+                    from: 0,
+                    key,
+                    proved: true,
+                }]
+                .into(),
+            );
+            let identity = Identity {
+                name: name.into(),
+                class,
+                how,
+                revoked: None,
+                spans,
+            };
+            if self.identities.insert(id, identity).is_some() {
+                return Err(ChainFault::Again(id));
+            }
+        }
+        Ok(())
+    }
+
+    fn operation(
+        &mut self,
+        leaf: &OperationLeaf<'_>,
+        index: u64,
+        checkpoint: &Checkpoint,
+    ) -> Result<(), ChainFault> {
+        let Decision::Applied { effect } = leaf.decision else {
+            return Ok(());
+        };
+        if leaf.envelope.payload_type != operation::PAYLOAD_TYPE {
+            return Err(ChainFault::Member("payloadType"));
+        }
+        let operation = Operation::parse(&leaf.envelope.payload)?;
+        if !["identity_enroll", "identity_rotate", "identity_revoke"].contains(&&*operation.tool) {
+            return Ok(());
+        }
+        if operation.log != checkpoint.origin {
+            return Err(ChainFault::Log(operation.log));
+        }
+        let effect = json::parse(effect.as_bytes())?;
+        let id = text(&effect, "identity")?.parse()?;
+        let Some(reach) = self.signer(leaf, index)? else {
+            self.loose.insert(id, (index, leaf.by.identity));
+            return Ok(());
+        };
+        match &*operation.tool {
+            "identity_enroll" => {
+                self.enroll(id, &operation, &effect, index, (leaf.by.identity, reach))
+            }
+            "identity_rotate" => self.rotate(id, &operation, &effect, index),
+            _ => {
+                // Of one whom no leaf here shows there is nothing to take back.
+                if let Some(identity) = self.identities.get_mut(&id) {
+                    identity.revoked = identity.revoked.or(Some(index));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The class of the one who asked, if earlier leaves show it; its signature must then verify.
+    fn signer(&self, leaf: &OperationLeaf<'_>, index: u64) -> Result<Option<Class>, ChainFault> {
+        let by = leaf.by.identity;
+        let Some(identity) = self.identities.get(&by) else {
+            return Ok(None);
+        };
+        let Some(held) = identity.key_at(index) else {
+            return Ok(None);
+        };
+        let keyid = format!("{by}");
+        let signature = leaf
+            .envelope
+            .signatures
+            .iter()
+            .find(|signature| signature.keyid == keyid);
+        if !signature.is_some_and(|signature| held.key.verify(&leaf.envelope.pae(), &signature.sig))
+        {
+            return Err(ChainFault::Signature(by));
+        }
+        if identity.revoked.is_some() {
+            return Err(ChainFault::Reach(by, "it had been revoked"));
+        }
+        if identity.class != Class::AgentKey || leaf.by.class != Class::AgentKey {
+            return Err(ChainFault::Reach(
+                by,
+                "identities are changed under an agent_key only",
+            ));
+        }
+        Ok(Some(identity.class))
+    }
+
+    fn enroll(
+        &mut self,
+        id: IdentityId,
+        operation: &Operation,
+        effect: &Value,
+        index: u64,
+        (by, reach): (IdentityId, Class),
+    ) -> Result<(), ChainFault> {
+        let key = public_key(&operation.arguments)?;
+        if key.identity() != id {
+            return Err(ChainFault::Identity(id));
+        }
+        let class = Class::from_name(text(effect, "class")?).ok_or(ChainFault::Member("class"))?;
+        let asked = operation.arguments.get("class").and_then(Value::as_str);
+        if class.reach() > reach.reach() || asked.is_some_and(|asked| asked != class.name()) {
+            return Err(ChainFault::Reach(by, "enrol a key of this class"));
+        }
+        let proved = possession(operation, effect, &key, id, class)?;
+        let name = text(&operation.arguments, "name")?.into();
+        let spans = [Span {
+            from: index,
+            key,
+            proved,
+        }]
+        .into();
+        let identity = Identity {
+            name,
+            class,
+            how: How::By(by),
+            revoked: None,
+            spans,
+        };
+        match self.identities.insert(id, identity) {
+            Some(_) => Err(ChainFault::Again(id)),
+            None => Ok(()),
+        }
+    }
+
+    fn rotate(
+        &mut self,
+        id: IdentityId,
+        operation: &Operation,
+        effect: &Value,
+        index: u64,
+    ) -> Result<(), ChainFault> {
+        // Of one whom no leaf here shows there is no key to replace.
+        let Some(identity) = self.identities.get_mut(&id) else {
+            return Ok(());
+        };
+        if text(&operation.arguments, "identity")?.parse() != Ok(id) {
+            return Err(ChainFault::Identity(id));
+        }
+        let key = public_key(&operation.arguments)?;
+        let proved = possession(operation, effect, &key, id, identity.class)?;
+        identity.spans.push(Span {
+            from: index,
+            key,
+            proved,
+        });
+        Ok(())
+    }
+}
+
+fn text<'v>(value: &'v Value, name: &'static str) -> Result<&'v str, ChainFault> {
+    value
+        .get(name)
+        .and_then(Value::as_str)
+        .ok_or(ChainFault::Member(name))
+}
+
+fn public_key(value: &Value) -> Result<PublicKey, ChainFault> {
+    let spki = base64::decode(text(value, "public_key")?);
+    Ok(PublicKey::from_spki(
+        &spki.map_err(|_| ChainFault::Member("public_key"))?,
+    )?)
+}
+
+/// Whether the new key signed for itself. Said to be proved and not so is a fault.
+fn possession(
+    operation: &Operation,
+    effect: &Value,
+    key: &PublicKey,
+    id: IdentityId,
+    class: Class,
+) -> Result<bool, ChainFault> {
+    match text(effect, "possession")? {
+        "stated" => Ok(false),
+        "proved" => {
+            let signature = text(&operation.arguments, "possession").ok();
+            let signature = signature.and_then(|signature| base64::decode(signature).ok());
+            let message = possession_message(&operation.log, id, class);
+            match signature.is_some_and(|signature| key.verify(&message, &signature)) {
+                true => Ok(true),
+                false => Err(ChainFault::Possession),
+            }
+        }
+        _ => Err(ChainFault::Member("possession")),
+    }
+}
