@@ -242,6 +242,16 @@ impl PublicKey {
         }
     }
 
+    /// The hashes by which a keyid may name this key: of the SPKI, of the raw key, of the OpenSSH form.
+    #[must_use]
+    pub fn hint_hashes(&self) -> [Hash; 3] {
+        [
+            sha256(&self.spki_der()),
+            sha256(&self.raw()),
+            sha256(&text::ssh_blob(self)),
+        ]
+    }
+
     /// Whether a keyid names this key: our id, hexadecimal SHA-256 of the SPKI or of the raw key,
     /// `SHA256:` (OpenSSH's fingerprint, or the same of the SPKI), or a vkey. Only ever a hint about
     /// which key to try first (DSSE 1.0.2: keyid is not authenticated).
