@@ -1,5 +1,5 @@
 // Command tesserapeer is the peer of Countersign's benches: Tessera's POSIX driver behind the admission
-// of `POST /log/<account>/receipts`. Its defaults are the settings found fastest.
+// of `POST /log/<account>/receipts`. Its defaults are sound, not proven fastest: see README.md.
 //
 // It prints `ready URL vkey=VKEY` on standard output when it accepts requests, and ends on SIGTERM or
 // SIGINT once everything admitted is under a published checkpoint.
@@ -37,8 +37,8 @@ func main() {
 	flag.StringVar(&opts.dir, "dir", "", "directory of the log; made where absent")
 	flag.StringVar(&opts.keys, "keys", "", "file of enrolled Ed25519 public keys: one base64 raw key a line")
 	flag.StringVar(&opts.origin, "origin", "localhost/peer", "origin and key name; the key itself is new at every start")
-	flag.UintVar(&opts.batchSize, "batch-size", 1024, "entries that close a batch")
-	flag.DurationVar(&opts.batchAge, "batch-age", 5*time.Millisecond, "age that closes a batch")
+	flag.UintVar(&opts.batchSize, "batch-size", 256, "entries that close a batch")
+	flag.DurationVar(&opts.batchAge, "batch-age", 10*time.Millisecond, "age that closes a batch")
 	flag.DurationVar(&opts.checkpointInterval, "checkpoint-interval", 100*time.Millisecond, "time between checkpoints (the driver refuses less than 100ms)")
 	flag.DurationVar(&opts.poll, "poll", 10*time.Millisecond, "how often the awaiter looks for a new checkpoint")
 	flag.UintVar(&opts.dedup, "dedup", 0, "entries remembered in memory to find duplicates; 0 turns that off")
