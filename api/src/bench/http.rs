@@ -58,7 +58,10 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
         ]
     });
     let mut report = Report {
-        bench: "http",
+        bench: match wait {
+            Wait::Sequenced => "http",
+            Wait::Included => "included",
+        },
         what: format!(
             "signed receipts over HTTP/1.1, one a request, answered when {}; {connections} connections, {}",
             wait.name(),

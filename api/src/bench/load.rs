@@ -81,9 +81,12 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Receipts a second.
+    /// Receipts a second; `NaN` when the window was too short for a single answer.
     #[must_use]
     pub fn per_second(&self) -> f64 {
+        if self.accepted == 0 {
+            return f64::NAN;
+        }
         self.accepted as f64 / self.elapsed.as_secs_f64()
     }
 }

@@ -216,10 +216,12 @@ impl Rig {
             accepted_by_peer += peer
                 .as_ref()
                 .map_or(0, |peer| peer.measured.accepted_in_all);
-            rate = ours
-                .measured
-                .per_second()
-                .max(peer.as_ref().map_or(0.0, |peer| peer.measured.per_second()));
+            let fastest = peer.iter().chain([&ours]);
+            rate = fastest
+                .map(|part| part.measured.per_second())
+                .filter(|rate| !rate.is_nan())
+                .reduce(f64::max)
+                .unwrap_or(most);
             if round > 0 {
                 then(self, &receipts)?;
                 rounds.push(Round { ours, peer });
@@ -248,7 +250,7 @@ impl Rig {
             .zip(before)
             .map(|(after, before)| after.saturating_sub(before));
         ensure!(
-            measured.accepted > 0,
+            measured.accepted_in_all > 0,
             "{} accepted nothing: {}",
             server.name,
             measured.complaint.unwrap_or_default()
@@ -276,6 +278,11 @@ impl Rig {
             let refused: u64 = measured.iter().map(|m| m.refused).sum();
             if let Some(complaint) = measured.iter().find_map(|m| m.complaint.as_ref()) {
                 report.notes.push(format!("{name}: {refused} receipts were not accepted in the state asked for; one: {complaint}"));
+            }
+            if measured.iter().any(|m| m.accepted == 0) {
+                report.notes.push(format!(
+                    "{name}: not one request was answered within some window (give it more --seconds)"
+                ));
             }
             if measured.iter().any(|m| m.ran_out) {
                 report.notes.push(format!(

@@ -136,14 +136,15 @@ impl Server {
         })
     }
 
-    /// A peer that runs already at `url`.
+    /// A peer that runs already at `url`, with the path of its log where that is not `/log/peer`.
     ///
     /// # Errors
     /// A URL that names no address.
     pub fn remote(url: &str) -> anyhow::Result<Server> {
+        let path = url.find("/log/").map_or("/log/peer", |at| &url[at..]);
         let door = Door {
             address: address(url)?,
-            log: "/log/peer".into(),
+            log: path.trim_end_matches('/').to_owned(),
         };
         Ok(Server {
             name: "peer",
