@@ -63,11 +63,25 @@ pub enum StartError {
     },
 }
 
+/// The committed tree.
+pub(crate) struct Committed {
+    pub edge: Edge,
+    /// Of this edge: kept, because a root costs hundreds of hashes.
+    pub head: Head,
+}
+
+impl From<Edge> for Committed {
+    fn from(edge: Edge) -> Committed {
+        let head = edge.head();
+        Committed { edge, head }
+    }
+}
+
 /// What the writer, the publisher and readers share.
 pub(crate) struct Shared<V> {
     pub store: Arc<dyn Store>,
-    /// The committed edge: readers take unfinished tiles from it.
-    pub edge: ArcSwap<Edge>,
+    /// What is committed: readers take unfinished tiles from its edge.
+    pub committed: ArcSwap<Committed>,
     pub published: ArcSwap<Published>,
     pub version: ArcSwap<V>,
     /// Why nothing is written just now.
@@ -135,7 +149,7 @@ impl<J: Judge> Log<J> {
         );
         let shared = Arc::new(Shared {
             store: options.store,
-            edge: ArcSwap::from_pointee(edge.clone()),
+            committed: ArcSwap::from_pointee(edge.clone().into()),
             published: ArcSwap::from_pointee(published),
             version: ArcSwap::from_pointee(options.judge.version()),
             stop: ArcSwapOption::from_pointee(fault.map(Stop::Clock)),
@@ -208,7 +222,7 @@ impl<J: Judge> Log<J> {
     pub fn status(&self) -> Status {
         let shared = &self.shared;
         Status {
-            committed: shared.edge.load().head(),
+            committed: shared.committed.load().head,
             published: shared.published.load().head,
             stop: shared.stop.load_full().map(|s| (*s).clone()),
             publication: shared.published_trouble.load_full().map(|e| (*e).clone()),

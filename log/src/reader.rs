@@ -49,7 +49,7 @@ impl<V> Reader<V> {
     /// The committed size: leaves at or above the published size are sequenced and not yet shown.
     #[must_use]
     pub fn committed_size(&self) -> u64 {
-        self.shared.edge.load().size()
+        self.shared.committed.load().head.size
     }
 
     /// A tile of the published tree, `32 × width` bytes, or `None` beyond it. An unfinished tile is the start of the full one
@@ -127,7 +127,7 @@ impl<V> Tiles for Reader<V> {
     fn hashes(&self, level: u8, index: u64, width: usize) -> Result<Vec<Hash>, StoreError> {
         hashes_from(
             &*self.shared.store,
-            &self.shared.edge.load(),
+            &self.shared.committed.load().edge,
             level,
             index,
             width,

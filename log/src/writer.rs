@@ -21,7 +21,7 @@ use crate::{
     grow::{Edge, levels_of, width_at},
     guard,
     judge::{Below, Context, Entry, Judge, Key, PendingBatch, Ruling},
-    log::{Shared, StartError},
+    log::{Committed, Shared, StartError},
     prove::{Prover, Tiles},
     publish::{Notice, Waiter},
     reader::{hashes_from, tile_hashes},
@@ -342,8 +342,9 @@ impl<J: Judge> Writer<J> {
         if batch.pending.entries.is_empty() {
             return Ok(());
         }
-        let previous = self.shared.edge.load().head();
-        let head = self.edge.head();
+        let previous = self.shared.committed.load().head;
+        let committed = Committed::from(self.edge.clone());
+        let head = committed.head;
         let snapshot =
             (head.size - self.snapshot_at >= SNAPSHOT_EVERY).then(|| self.judge.snapshot());
         let taken = snapshot.is_some();
@@ -362,7 +363,7 @@ impl<J: Judge> Writer<J> {
             self.snapshot_at = head.size;
         }
         self.adjusted = None;
-        self.shared.edge.store(Arc::new(self.edge.clone()));
+        self.shared.committed.store(Arc::new(committed));
         self.shared.version.store(Arc::new(self.judge.version()));
         Ok(())
     }
@@ -421,7 +422,7 @@ impl<J: Judge> Writer<J> {
     }
 
     fn tell(&self, waiters: Vec<Waiter>) {
-        let head = self.shared.edge.load().head();
+        let head = self.shared.committed.load().head;
         // The publisher is gone only if it panicked, and has then said so.
         let _ = self.notices.send(Notice::Grown(head, waiters));
     }
@@ -460,7 +461,7 @@ impl<J: Judge> Writer<J> {
         guard::check(&*self.shared.store, &loaded.edge).map_err(|e| Stop::Guard(e.to_string()))?;
         self.snapshot_at = loaded.edge.size();
         self.edge = loaded.edge;
-        self.shared.edge.store(Arc::new(self.edge.clone()));
+        self.shared.committed.store(Arc::new(self.edge.clone().into()));
         self.shared.version.store(Arc::new(self.judge.version()));
         Ok(())
     }
