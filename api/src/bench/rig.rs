@@ -306,9 +306,9 @@ impl Rig {
 }
 
 impl Plan {
-    /// Receipts that a round takes at `rate` a second: a good third more, and what can be under way.
+    /// Receipts that a round takes at `rate` a second: half as much again, and what can be under way.
     fn material(self, rate: f64, window: Duration) -> usize {
-        let requests = rate * 1.35 * (WARM_UP + window).as_secs_f64() / self.per_request as f64;
+        let requests = rate * 1.5 * (WARM_UP + window).as_secs_f64() / self.per_request as f64;
         // OK because a rate of at most some millions for some minutes is far below 2^52.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let requests = requests.ceil() as usize;

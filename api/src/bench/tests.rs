@@ -166,7 +166,7 @@ fn a_closed_loop_counts_what_the_server_took() {
     });
     assert!(measured.ran_out, "the window is longer than the material");
     assert_eq!((measured.accepted_in_all, distinct(&seen)), (3000, 3000));
-    assert!(measured.accepted <= 3000 && measured.accepted as usize == measured.latencies.len());
+    assert!(measured.accepted <= 3000 && measured.accepted == measured.latencies.len() as u64);
     assert_eq!((measured.refused, measured.complaint), (0, None));
     assert_eq!(
         *seen.queries.lock().expect("no panic"),
@@ -216,7 +216,7 @@ fn an_open_loop_sends_at_its_rate() {
     let (measured, seen) = against(0, |address| {
         load::open(load_of(address, 5000, 1, 300), 500.0).expect("measured")
     });
-    assert_eq!(measured.accepted_in_all as usize, distinct(&seen));
+    assert_eq!(measured.accepted_in_all, distinct(&seen) as u64);
     assert!(!measured.ran_out && measured.accepted > 0 && measured.accepted < 5000);
 }
 

@@ -1,6 +1,6 @@
 //! Evidence verified offline, beside the bare rate of the receipts' signatures.
 
-use std::thread;
+use std::{thread, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use countersign_verifier::verdict::Verifier;
@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::{
     answers::{self, Wait},
-    bare, fetch,
+    bare::{self, Rate},
+    fetch,
     load::Door,
     material::Receipts,
     report::{Report, Side, Want},
@@ -69,10 +70,11 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
         ];
         // The first round warms caches and clocks.
         if round > 0 {
+            let figures = row.map(|rate| vec![rate.per_second, rate.cpu_us_each]);
             rounds
                 .iter_mut()
-                .zip(row)
-                .for_each(|(side, value)| side.push(vec![value]));
+                .zip(figures)
+                .for_each(|(side, row)| side.push(row));
         }
     }
     let names = [
@@ -90,7 +92,7 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
             common.rounds
         ),
         settings: common.settings(json!({"files": evidence.len()})),
-        figures: vec!["a second"],
+        figures: vec!["a second", "CPU us each"],
         sides: names
             .into_iter()
             .zip(rounds)
@@ -100,6 +102,7 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
     };
     report.compare(0, 0, 1, Want::AtLeast(OF_THE_BARE_RATE));
     report.compare(0, 2, 3, Want::AtLeast(OF_THE_BARE_RATE));
+    report.compare(1, 3, 2, Want::Nothing);
     let bytes = evidence.iter().map(Vec::len).sum::<usize>() / evidence.len().max(1);
     report.notes.push(format!(
         "{bytes} bytes a file; each verifier judges the checkpoint and the chain of enrolments once"
@@ -107,32 +110,33 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// Files a second that `threads` verifiers judge together, each starting from nothing and all of them finding that they hold.
-fn rate(server: &Server, evidence: &[Vec<u8>], threads: usize) -> anyhow::Result<f64> {
+/// How fast `threads` verifiers judge the files together, each starting from nothing and all of them finding that they hold.
+fn rate(server: &Server, evidence: &[Vec<u8>], threads: usize) -> anyhow::Result<Rate> {
     let mut verifiers: Vec<Verifier> = (0..threads)
         .map(|_| fetch::verifier(server))
         .collect::<anyhow::Result<_>>()?;
     let share = evidence.len().div_ceil(threads).max(1);
     let started = watch::now();
-    thread::scope(|scope| {
+    let cpu = thread::scope(|scope| {
+        let judge = |files: &[Vec<u8>], verifier: &mut Verifier| {
+            files
+                .iter()
+                .try_for_each(|file| fetch::holds(&verifier.evidence(file)))?;
+            anyhow::Ok(watch::thread_cpu())
+        };
         let shares: Vec<_> = evidence
             .chunks(share)
             .zip(&mut verifiers)
-            .map(|(files, verifier)| {
-                scope.spawn(move || {
-                    files
-                        .iter()
-                        .try_for_each(|file| fetch::holds(&verifier.evidence(file)))
-                })
-            })
+            .map(|(files, verifier)| scope.spawn(move || judge(files, verifier)))
             .collect();
-        shares.into_iter().try_for_each(|share| {
-            share
+        shares.into_iter().try_fold(Duration::ZERO, |sum, share| {
+            let cpu = share
                 .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            anyhow::Ok(sum + cpu)
         })
     })?;
-    Ok(evidence.len() as f64 / started.elapsed().as_secs_f64())
+    Ok(Rate::of(evidence.len() as u64, started.elapsed(), cpu))
 }
 
 /// Submits all receipts, a body after the other.
