@@ -164,6 +164,8 @@ pub(crate) struct Writer<J: Judge> {
     snapshot_at: u64,
     /// An accepted change of the clock (from, to) that no leaf records yet.
     adjusted: Option<(u64, u64)>,
+    /// Whether the state in memory is that of the committed leaves; not so between a failure and the reload after it.
+    clean: bool,
 }
 
 /// A batch between judging and commit.
@@ -207,6 +209,7 @@ impl<J: Judge> Writer<J> {
             notices,
             snapshot_at,
             adjusted: None,
+            clean: true,
         }
     }
 
@@ -430,12 +433,19 @@ impl<J: Judge> Writer<J> {
     /// After an unknown outcome: everything in memory is dropped, and what is durable is read again.
     fn recover(&mut self, queue: &mpsc::Receiver<Job<J>>, error: StoreError) {
         let mut stop = Stop::Store(error);
+        self.clean = false;
+        tracing::error!(%stop, "writing stops; reading again what is durable");
         loop {
-            tracing::error!(%stop, "writing stops; reading again what is durable");
             self.shared.stop.store(Some(Arc::new(stop.clone())));
             match self.reload() {
                 Ok(()) => break,
-                Err(again) => stop = again,
+                Err(again) => {
+                    // Said once a kind: a disk can stay full for days.
+                    if again != stop {
+                        tracing::error!(stop = %again, "writing cannot go on yet");
+                    }
+                    stop = again;
+                }
             }
             // Whoever comes meanwhile is answered, not kept; a queue that is closed for good ends the wait.
             match queue.recv_timeout(RELOAD_PAUSE) {
@@ -447,6 +457,7 @@ impl<J: Judge> Writer<J> {
                 refuse(Some(job), &stop);
             }
         }
+        self.clean = true;
         self.shared.stop.store(None);
         self.tell(Vec::new());
         tracing::info!(size = self.edge.size(), "writing goes on");
@@ -461,13 +472,18 @@ impl<J: Judge> Writer<J> {
         guard::check(&*self.shared.store, &loaded.edge).map_err(|e| Stop::Guard(e.to_string()))?;
         self.snapshot_at = loaded.edge.size();
         self.edge = loaded.edge;
-        self.shared.committed.store(Arc::new(self.edge.clone().into()));
+        self.shared
+            .committed
+            .store(Arc::new(self.edge.clone().into()));
         self.shared.version.store(Arc::new(self.judge.version()));
         Ok(())
     }
 
     /// At a clean end, so that the next start replays nothing.
     fn keep_snapshot(&mut self) {
+        if !self.clean {
+            return;
+        }
         let (head, at) = match self.shared.store.head() {
             Ok((head, at)) if head.size > self.snapshot_at => (head, at),
             _ => return,

@@ -191,6 +191,6 @@ pub trait Store: Send + Sync + 'static {
     /// Closes and opens again, so that only what is durable is seen. Readers wait meanwhile.
     ///
     /// # Errors
-    /// As at the first opening; the store stays closed and answers `Unavailable` until a later call succeeds.
+    /// As at the first opening; until a later call succeeds the store takes no commit, and reads as far as it can.
     fn reload(&self) -> Result<(), StoreError>;
 }

@@ -68,7 +68,7 @@ impl Shared {
 pub struct RocksStore {
     folder: PathBuf,
     shared: Shared,
-    /// `None` between a reload that failed and one that succeeds.
+    /// After a reload that failed: open for reading only, or `None` if not even that can be done.
     db: RwLock<Option<DB>>,
     tidemark: Mutex<Tidemark>,
     /// Held from the compare to the end of the write: RocksDB allows one process, this allows one committer in it.
@@ -193,9 +193,21 @@ fn open_existing(folder: &Path, shared: &Shared) -> Result<DB, StoreError> {
 }
 
 fn open(folder: &Path, shared: &Shared, create: bool) -> Result<DB, StoreError> {
-    let mut options = Options::default();
+    let mut options = options(shared);
     options.create_if_missing(create);
     options.create_missing_column_families(create);
+    DB::open_cf_descriptors(&options, folder, families(shared))
+        .map_err(|e| open_trouble(folder, &e))
+}
+
+/// For reading only, without a lock of its own: nothing is written, so a full disk does not keep it from opening.
+fn open_to_read(folder: &Path, shared: &Shared) -> Result<DB, StoreError> {
+    DB::open_cf_descriptors_read_only(&options(shared), folder, families(shared), false)
+        .map_err(|e| open_trouble(folder, &e))
+}
+
+fn options(shared: &Shared) -> Options {
+    let mut options = Options::default();
     // A record cut short at the very end was never acknowledged; any other damage refuses to open.
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     options.set_recycle_log_file_num(0);
@@ -207,15 +219,19 @@ fn open(folder: &Path, shared: &Shared, create: bool) -> Result<DB, StoreError> 
     options.set_log_level(LogLevel::Warn);
     options.set_keep_log_file_num(2);
     options.set_stats_dump_period_sec(0);
-    let families = [
-        ("default", family_options(shared, Family::Plain)),
-        (ENTRIES, family_options(shared, Family::Text)),
-        (TILES, family_options(shared, Family::Plain)),
-        (UNIQUE, family_options(shared, Family::Points)),
-        (POSTINGS, family_options(shared, Family::Prefixed)),
+    options
+}
+
+fn families(shared: &Shared) -> Vec<ColumnFamilyDescriptor> {
+    [
+        ("default", Family::Plain),
+        (ENTRIES, Family::Text),
+        (TILES, Family::Plain),
+        (UNIQUE, Family::Points),
+        (POSTINGS, Family::Prefixed),
     ]
-    .map(|(name, options)| ColumnFamilyDescriptor::new(name, options));
-    DB::open_cf_descriptors(&options, folder, families).map_err(|e| open_trouble(folder, &e))
+    .map(|(name, family)| ColumnFamilyDescriptor::new(name, family_options(shared, family)))
+    .into()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -452,7 +468,14 @@ impl Store for RocksStore {
         let mut db = self.db.write().unwrap_or_else(PoisonError::into_inner);
         // Closed first: RocksDB lets nobody, this process included, open a folder twice.
         *db = None;
-        *db = Some(open_existing(&self.folder, &self.shared)?);
+        match open_existing(&self.folder, &self.shared) {
+            Ok(opened) => *db = Some(opened),
+            Err(error) => {
+                // A full or read-only disk: what is durable can still be read until it opens for writing again.
+                *db = open_to_read(&self.folder, &self.shared).ok();
+                return Err(error);
+            }
+        }
         Ok(())
     }
 }
