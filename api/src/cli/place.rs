@@ -1,0 +1,301 @@
+//! Which service, which account, which key: from arguments, the environment, or the data directory.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, bail};
+use clap::{ArgMatches, Args, parser::ValueSource};
+use countersign_verifier::key::PrivateKey;
+
+use super::{Fail, UNKNOWN, keys};
+use crate::{
+    client::{Client, ClientError, Token, is_loopback_url},
+    data_dir::{DEFAULT_DIR, DataDir},
+};
+
+/// The data directory.
+#[derive(Debug, Default, Args)]
+pub struct DirArg {
+    /// The data directory, from which everything that is not given here is taken [default: ./countersign-data]
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "COUNTERSIGN_DIR",
+        hide_env_values = true,
+        help_heading = "Where"
+    )]
+    pub dir: Option<PathBuf>,
+}
+
+/// The signing key of the caller.
+#[derive(Debug, Default, Args)]
+pub struct KeyArg {
+    /// Your own signing key, PKCS#8 PEM or OpenSSH Ed25519 [default: owner.key in the data directory]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "COUNTERSIGN_KEY",
+        hide_env_values = true,
+        help_heading = "Where"
+    )]
+    pub key: Option<PathBuf>,
+}
+
+/// A service.
+#[derive(Debug, Default, Args)]
+pub struct Site {
+    #[command(flatten)]
+    pub dir: DirArg,
+
+    /// The service [default: the one that runs on the data directory]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "COUNTERSIGN_URL",
+        hide_env_values = true,
+        help_heading = "Where"
+    )]
+    pub url: Option<String>,
+
+    /// A file that holds the token to show, before COUNTERSIGN_TOKEN [default: owner.token in the data directory]
+    #[arg(long, value_name = "FILE", help_heading = "Where")]
+    token_file: Option<PathBuf>,
+
+    // Hidden, and refused as an argument: only the environment may set it.
+    #[arg(long, env = "COUNTERSIGN_TOKEN", hide = true, hide_env_values = true)]
+    token: Option<String>,
+}
+
+/// A service and an account of it.
+#[derive(Debug, Default, Args)]
+pub struct Place {
+    #[command(flatten)]
+    pub site: Site,
+
+    /// The account [default: the only one]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "COUNTERSIGN_ACCOUNT",
+        hide_env_values = true,
+        help_heading = "Where"
+    )]
+    account: Option<String>,
+}
+
+/// Whether a token was given as an argument.
+pub fn token_is_an_argument(matches: &ArgMatches) -> bool {
+    let here = matches.try_contains_id("token").is_ok()
+        && matches.value_source("token") == Some(ValueSource::CommandLine);
+    here || matches
+        .subcommand()
+        .is_some_and(|(_, matches)| token_is_an_argument(matches))
+}
+
+impl DirArg {
+    /// The directory; it need not exist.
+    pub fn open(&self) -> DataDir {
+        DataDir::new(self.dir.as_deref().unwrap_or(Path::new(DEFAULT_DIR)))
+    }
+}
+
+impl KeyArg {
+    /// The caller's key.
+    pub fn read(&self, dir: &DirArg) -> anyhow::Result<PrivateKey> {
+        match &self.key {
+            Some(path) => keys::private(path),
+            None => owner_key(dir),
+        }
+    }
+
+    /// The caller's key, if one was named or lies in the data directory.
+    pub fn find(&self, dir: &DirArg) -> anyhow::Result<Option<PrivateKey>> {
+        match &self.key {
+            None if !dir.open().owner_key().exists() => Ok(None),
+            _ => self.read(dir).map(Some),
+        }
+    }
+}
+
+/// The owner's key in the data directory.
+pub fn owner_key(dir: &DirArg) -> anyhow::Result<PrivateKey> {
+    let path = dir.open().owner_key();
+    if !path.exists() {
+        bail!(
+            "no signing key: none given by --key or COUNTERSIGN_KEY, and {} does not exist. `countersign up` makes a \
+             development account with one, `countersign key new FILE` a key alone",
+            path.display()
+        );
+    }
+    keys::private(&path)
+}
+
+/// A service that a command is to talk to. Nothing has been sent yet, but where the account had to be asked for.
+pub struct Service {
+    /// With account and token.
+    pub client: Client,
+    dir: DataDir,
+    /// The directory's own service, as far as the directory knows.
+    is_of_dir: bool,
+}
+
+impl Site {
+    /// A client of no account.
+    pub fn client(&self) -> anyhow::Result<Client> {
+        let dir = self.dir.open();
+        let (url, is_of_dir) = self.find_url(&dir)?;
+        Ok(Client::new(
+            &url,
+            "",
+            self.find_token(&dir, &url, is_of_dir)?,
+        )?)
+    }
+
+    /// Whether a token was given, not found.
+    pub fn names_a_token(&self) -> bool {
+        self.token_file.is_some() || self.token.is_some()
+    }
+
+    /// The URL, and whether it is that of the directory's own service.
+    fn find_url(&self, dir: &DataDir) -> anyhow::Result<(String, bool)> {
+        match (&self.url, dir.running()) {
+            (Some(url), running) => {
+                let same = running.is_some_and(|running| {
+                    running.url.trim_end_matches('/') == url.trim_end_matches('/')
+                });
+                Ok((url.clone(), same))
+            }
+            (None, Some(running)) => Ok((running.url, true)),
+            (None, None) => bail!(
+                "no service found: none given by --url or COUNTERSIGN_URL, and none runs on {} (no {}). Start one with `countersign \
+                 up`, name its data directory with --dir, or say where it is with --url",
+                dir.root().display(),
+                dir.serve_json().display()
+            ),
+        }
+    }
+
+    /// The directory's token goes to the directory's service only, unless somebody named the directory as well as the URL, or
+    /// the URL is of this machine.
+    fn find_token(
+        &self,
+        dir: &DataDir,
+        url: &str,
+        is_of_dir: bool,
+    ) -> anyhow::Result<Option<Token>> {
+        if let Some(path) = &self.token_file {
+            return read_token(path).map(Some);
+        }
+        if let Some(token) = &self.token {
+            return Token::parse(token).map(Some).context("COUNTERSIGN_TOKEN");
+        }
+        let path = dir.owner_token();
+        let is_trusted = is_of_dir || self.dir.dir.is_some() || is_loopback_url(url);
+        if is_trusted && path.exists() {
+            read_token(&path).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+}
+
+impl Place {
+    /// Finds service, account and token.
+    pub async fn service(&self) -> anyhow::Result<Service> {
+        let dir = self.site.dir.open();
+        let (url, is_of_dir) = self.site.find_url(&dir)?;
+        let token = self.site.find_token(&dir, &url, is_of_dir)?;
+        let account = match &self.account {
+            Some(account) => account.clone(),
+            None if is_of_dir => {
+                let names = dir
+                    .account_names()
+                    .with_context(|| format!("{}", dir.root().display()))?;
+                only(names, &dir.root().display().to_string())?
+            }
+            None => {
+                let health = Client::new(&url, "", token.clone())?
+                    .health()
+                    .await
+                    .map_err(|error| explain(error, None))?;
+                only(
+                    health
+                        .accounts
+                        .into_iter()
+                        .map(|account| account.name)
+                        .collect(),
+                    &url,
+                )?
+            }
+        };
+        Ok(Service {
+            client: Client::new(&url, &account, token)?,
+            dir,
+            is_of_dir,
+        })
+    }
+}
+
+/// The one account there is.
+fn only(mut names: Vec<String>, whose: &str) -> anyhow::Result<String> {
+    match (names.pop(), names.as_slice()) {
+        (Some(one), []) => Ok(one),
+        (None, _) => bail!("{whose} shows no account: name one with --account"),
+        (Some(last), others) => bail!(
+            "{whose} has several accounts, {} and {last}: name one with --account",
+            others.join(", ")
+        ),
+    }
+}
+
+impl Service {
+    /// The origin of the account's log: from the data directory if this is its service, else as the service states it.
+    pub async fn origin(&self) -> anyhow::Result<String> {
+        if self.is_of_dir {
+            let path = self.dir.account(self.client.account()).log_vkey();
+            if let Ok(vkey) = fs::read_to_string(&path) {
+                let vkey = countersign_verifier::vkey::VerifierKey::parse(vkey.trim());
+                return Ok(vkey.with_context(|| format!("{}", path.display()))?.name);
+            }
+        }
+        self.client
+            .origin()
+            .await
+            .map_err(|error| self.explain(error))
+    }
+
+    /// An error of a call, with what helps.
+    pub fn explain(&self, error: ClientError) -> anyhow::Error {
+        explain(error, self.is_of_dir.then_some(&self.dir))
+    }
+}
+
+/// What helps when nobody answers.
+fn explain(error: ClientError, dir: Option<&DataDir>) -> anyhow::Error {
+    let ClientError::Unreachable { .. } = &error else {
+        return error.into();
+    };
+    let message = match dir.and_then(|dir| Some((dir, dir.running()?))) {
+        Some((dir, running)) => format!(
+            "{error}. {} says that process {} serves there; if it is gone, `countersign up` starts it again",
+            dir.serve_json().display(),
+            running.pid
+        ),
+        None => format!("{error}. Is the URL right, and is the service running?"),
+    };
+    Fail {
+        code: UNKNOWN,
+        message,
+    }
+    .into()
+}
+
+fn read_token(path: &Path) -> anyhow::Result<Token> {
+    let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+    Token::parse(&text).with_context(|| format!("{}", path.display()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! Tools: signed operations, and reads with a token.
+
+use std::time::Duration;
+
+use countersign_log::{Clocks as _, SystemClocks};
+use countersign_verifier::{
+    dsse::Envelope,
+    key::PrivateKey,
+    leaf::Millis,
+    operation::{Operation, PAYLOAD_TYPE},
+};
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    error::ClientError,
+    health::json as parse,
+    http::{Client, TIMEOUT, send},
+    submit::Wait,
+};
+
+/// Lists page by 200 rows, and a leaf has 64 KiB; a log page of 1,000 leaves would have as much.
+const RESULT_BYTES_MAX: usize = 128 << 20;
+
+/// What is asked of an answer; none of it is signed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallOptions {
+    /// How far the write is to have come; the service's choice if `None`.
+    pub wait: Option<Wait>,
+    /// How long to wait for that; the service's choice if `None`.
+    pub deadline: Option<Duration>,
+}
+
+/// The leaf that records an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Entry {
+    /// Its index.
+    pub index: u64,
+    /// Its hash, in lowercase hexadecimal.
+    pub leaf_hash: String,
+    /// How far it is.
+    pub state: Wait,
+    /// Where its evidence is, or will be.
+    #[serde(default)]
+    pub evidence_url: Option<String>,
+    /// It is the leaf of an earlier refusal of the same kind.
+    #[serde(default)]
+    pub folded: bool,
+}
+
+/// What a tool answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolAnswer {
+    /// Its result.
+    pub result: Value,
+    /// The leaf of a write; a read has none.
+    pub entry: Option<Entry>,
+    /// Whether a write is as far as was asked for.
+    pub reached: bool,
+    /// The whole answer, as it came.
+    pub text: String,
+}
+
+#[derive(Deserialize)]
+struct Members {
+    result: Value,
+    entry: Option<Entry>,
+}
+
+impl Client {
+    /// Posts `body` to a tool: `{"signed": …}` for a write, the arguments themselves for a read with the client's token.
+    ///
+    /// # Errors
+    /// [`ClientError`]; the service's refusal carries the leaf that records it.
+    pub async fn call(&self, tool: &str, body: &Value) -> Result<ToolAnswer, ClientError> {
+        let deadline = body
+            .get("deadline_ms")
+            .and_then(Value::as_u64)
+            .map(Duration::from_millis);
+        let timeout = TIMEOUT + deadline.unwrap_or_default();
+        let answer = send(
+            self.request(Method::POST, self.at(&["v1", tool]), timeout)
+                .json(body),
+            RESULT_BYTES_MAX,
+        )
+        .await?;
+        let Members { result, entry } = parse(&answer)?;
+        let text = String::from_utf8_lossy(&answer.body).trim_end().to_owned();
+        Ok(ToolAnswer {
+            result,
+            entry,
+            reached: answer.status == 200,
+            text,
+        })
+    }
+
+    /// Runs a tool as an operation for the log of `origin`, signed with `key`. Under the same `nonce` (16 to 64 characters, see
+    /// [`new_nonce`]) the same call is answered, never repeated.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub async fn run(
+        &self,
+        (tool, arguments): (&str, Value),
+        origin: &str,
+        key: &PrivateKey,
+        nonce: &str,
+        options: CallOptions,
+    ) -> Result<ToolAnswer, ClientError> {
+        let signed = sign_operation((tool, arguments), origin, key, nonce);
+        // OK because what we render is JSON.
+        let signed: Value =
+            serde_json::from_slice(&signed.to_json()).expect("Client::run: our own envelope");
+        let mut body = json!({ "signed": signed });
+        if let Some(wait) = options.wait {
+            body["wait"] = wait.name().into();
+        }
+        if let Some(deadline) = options.deadline {
+            body["deadline_ms"] = u64::try_from(deadline.as_millis())
+                .unwrap_or(u64::MAX)
+                .into();
+        }
+        self.call(tool, &body).await
+    }
+}
+
+/// An operation, issued now, in its envelope.
+fn sign_operation(
+    (tool, arguments): (&str, Value),
+    origin: &str,
+    key: &PrivateKey,
+    nonce: &str,
+) -> Envelope {
+    let now_ms = SystemClocks.read().wall_ns / 1_000_000;
+    let operation = Operation {
+        tool: tool.to_owned(),
+        arguments,
+        log: origin.to_owned(),
+        session: None,
+        nonce: nonce.to_owned(),
+        issued_at: Millis(u64::try_from(now_ms).unwrap_or(0)),
+        prev: Vec::new(),
+        observed: None,
+    };
+    Envelope::sign(
+        PAYLOAD_TYPE,
+        &operation.to_json(),
+        std::slice::from_ref(key),
+    )
+}
+
+/// A fresh nonce: 32 hexadecimal digits of chance.
+///
+/// # Errors
+/// Where the system has no randomness.
+pub fn new_nonce() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use countersign_verifier::{dsse::count, key::Algorithm};
+
+    #[test]
+    fn an_operation_is_signed_over_what_the_service_reads() {
+        let key = PrivateKey::from_secret(Algorithm::Ed25519, &[7; 32]).unwrap();
+        let nonce = new_nonce().unwrap();
+        let envelope = sign_operation(
+            ("identity_revoke", json!({"b": 1, "a": 2})),
+            "localhost/dev",
+            &key,
+            &nonce,
+        );
+        assert_eq!(
+            count(&envelope.pae(), &envelope.signatures, &[key.public()]).len(),
+            1
+        );
+        let operation = Operation::parse(&envelope.payload).unwrap();
+        assert_eq!(
+            (&*operation.tool, &*operation.log, &*operation.nonce),
+            ("identity_revoke", "localhost/dev", &*nonce)
+        );
+        assert!(operation.issued_at > "2026-01-01T00:00:00.000Z".parse().unwrap());
+        assert_ne!(nonce, new_nonce().unwrap());
+    }
+}

@@ -1,0 +1,46 @@
+//! The client of the service: receipts, evidence and tools over HTTP.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), countersign_api::client::ClientError> {
+//! use countersign_api::client::{Client, SubmitOptions};
+//! let client = Client::new("http://127.0.0.1:8780", "dev", None)?;
+//! let taken = client.submit(br#"{"payloadType":"…"}"#, &SubmitOptions::default()).await?;
+//! let evidence = client.evidence(taken.index).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! Every call is one request with a time-out, and no answer is read beyond its bound. What may be repeated is repeated by
+//! [`Client::submit_all`] and [`Client::evidence_when_ready`] only; both are safe, because the service answers what it
+//! already has instead of adding it again.
+
+mod admin;
+mod call;
+mod error;
+mod evidence;
+mod health;
+mod http;
+mod retry;
+mod submit;
+mod token;
+
+pub use admin::admin_status;
+pub use call::{CallOptions, Entry, ToolAnswer, new_nonce};
+pub use error::{ClientError, Problem};
+pub use evidence::EvidenceFile;
+pub use health::{AccountHealth, Health};
+pub use http::Client;
+pub use retry::Retry;
+pub use submit::{
+    Accepted, DroppedSignature, NDJSON_BYTES_MAX, NDJSON_LINES_MAX, Reached, SubmitOptions, Wait,
+};
+pub use token::{Token, TokenError};
+
+/// Whether a URL is of this machine itself.
+pub(crate) fn is_loopback_url(url: &str) -> bool {
+    reqwest::Url::parse(url).is_ok_and(|url| http::is_loopback(&url))
+}
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
