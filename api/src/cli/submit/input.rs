@@ -2,7 +2,6 @@
 
 use std::{collections::VecDeque, io, path::PathBuf, sync::Arc};
 
-use bytes::Bytes;
 use tokio::{
     fs::File,
     io::{AsyncBufRead, AsyncBufReadExt as _, BufReader, stdin},
