@@ -11,41 +11,27 @@
 //! Who may write here can change history up to the last published head, and no further: what is published is signed, and the
 //! mark beside the database ([`super::tidemark`]) and every witness remember it.
 
+mod codec;
+mod open;
+
 use std::{
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError, RwLock},
 };
 
-use countersign_verifier::hash::Hash;
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, DBRecoveryMode,
-    Direction, IteratorMode, LogLevel, Options, ReadOptions, SliceTransform, WriteBatch,
-    WriteBufferManager, WriteOptions,
+    Cache, DB, Direction, IteratorMode, ReadOptions, WriteBatch, WriteBufferManager, WriteOptions,
 };
 
+use self::{
+    codec::{batch, committed, kept, meta, number, signed_key, tile_key},
+    open::{
+        ENTRIES, FORMAT, POSTINGS, TILES, UNIQUE, damaged, family, open, open_existing,
+        open_to_read, trouble,
+    },
+};
 use super::{Growth, Head, Kept, Snapshot, Stage, Store, StoreError, tidemark::Tidemark};
 use crate::judge::Key;
-
-/// The layout above. A newer one is refused; an older one is migrated at start (there is none yet).
-const FORMAT: u32 = 1;
-
-const ENTRIES: &str = "entries";
-const TILES: &str = "tiles";
-const UNIQUE: &str = "unique";
-const POSTINGS: &str = "postings";
-
-/// Of the default column family.
-mod meta {
-    pub const FORMAT: &[u8] = b"format";
-    /// Size u64, root, log time of the last leaf u64.
-    pub const HEAD: &[u8] = b"head";
-    /// Size u64, then the judge's bytes.
-    pub const SNAPSHOT: &[u8] = b"snapshot";
-    /// Size u64, root, then the note.
-    pub const PUBLISHED: &[u8] = b"published";
-    /// Followed by the size, u64 big-endian; the value as `PUBLISHED`.
-    pub const SIGNED: &[u8] = b"signed/";
-}
 
 /// What all databases of a process share, so that 200 open accounts cost little more than one.
 #[derive(Clone)]
@@ -158,124 +144,6 @@ impl RocksStore {
             db.flush().map_err(|e| trouble(&e))
         })
     }
-}
-
-/// OK because [`open`] opens every family by name; a database without one does not open.
-fn family<'a>(db: &'a DB, name: &str) -> &'a rocksdb::ColumnFamily {
-    db.cf_handle(name).expect("RocksStore: column family")
-}
-
-fn open_existing(folder: &Path, shared: &Shared) -> Result<DB, StoreError> {
-    // Looked for first, because RocksDB leaves a lock file where it finds nothing.
-    if !folder.join("CURRENT").is_file() {
-        return Err(damaged(format!(
-            "{}: there is no log here (no file CURRENT)",
-            folder.display()
-        )));
-    }
-    let db = open(folder, shared, false)?;
-    let format = db.get(meta::FORMAT).map_err(|e| trouble(&e))?;
-    let format = format
-        .as_deref()
-        .and_then(|b| b.try_into().ok())
-        .map(u32::from_be_bytes);
-    match format {
-        Some(FORMAT) => Ok(db),
-        Some(found) if found > FORMAT => Err(StoreError::TooNew {
-            found,
-            known: FORMAT,
-        }),
-        found => Err(damaged(format!(
-            "{}: format {found:?} is none of ours",
-            folder.display()
-        ))),
-    }
-}
-
-fn open(folder: &Path, shared: &Shared, create: bool) -> Result<DB, StoreError> {
-    let mut options = options(shared);
-    options.create_if_missing(create);
-    options.create_missing_column_families(create);
-    DB::open_cf_descriptors(&options, folder, families(shared))
-        .map_err(|e| open_trouble(folder, &e))
-}
-
-/// For reading only, without a lock of its own: nothing is written, so a full disk does not keep it from opening.
-fn open_to_read(folder: &Path, shared: &Shared) -> Result<DB, StoreError> {
-    DB::open_cf_descriptors_read_only(&options(shared), folder, families(shared), false)
-        .map_err(|e| open_trouble(folder, &e))
-}
-
-fn options(shared: &Shared) -> Options {
-    let mut options = Options::default();
-    // A record cut short at the very end was never acknowledged; any other damage refuses to open.
-    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
-    options.set_recycle_log_file_num(0);
-    options.set_track_and_verify_wals_in_manifest(true);
-    options.set_write_buffer_manager(&shared.buffers);
-    options.set_max_background_jobs(2);
-    options.set_max_open_files(256);
-    options.set_bytes_per_sync(1 << 20);
-    options.set_log_level(LogLevel::Warn);
-    options.set_keep_log_file_num(2);
-    options.set_stats_dump_period_sec(0);
-    options
-}
-
-fn families(shared: &Shared) -> Vec<ColumnFamilyDescriptor> {
-    [
-        ("default", Family::Plain),
-        (ENTRIES, Family::Text),
-        (TILES, Family::Plain),
-        (UNIQUE, Family::Points),
-        (POSTINGS, Family::Prefixed),
-    ]
-    .map(|(name, family)| ColumnFamilyDescriptor::new(name, family_options(shared, family)))
-    .into()
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Family {
-    /// Hashes and small things: nothing to compress.
-    Plain,
-    /// Leaves: JSON with base64 inside.
-    Text,
-    /// Read by whole keys, mostly ones that are not there: bloom filters answer those.
-    Points,
-    /// Read by prefix.
-    Prefixed,
-}
-
-fn family_options(shared: &Shared, family: Family) -> Options {
-    let mut table = BlockBasedOptions::default();
-    table.set_block_cache(&shared.cache);
-    table.set_cache_index_and_filter_blocks(true);
-    table.set_pin_l0_filter_and_index_blocks_in_cache(true);
-    table.set_format_version(5);
-    let mut options = Options::default();
-    options.set_write_buffer_size(32 << 20);
-    options.set_compression_type(DBCompressionType::None);
-    options.set_level_compaction_dynamic_level_bytes(true);
-    match family {
-        Family::Plain => {}
-        Family::Text => {
-            table.set_block_size(16 << 10);
-            options.set_compression_type(DBCompressionType::Lz4);
-        }
-        Family::Points => {
-            table.set_bloom_filter(10.0, false);
-            options.set_memtable_whole_key_filtering(true);
-            options.set_memtable_prefix_bloom_ratio(0.1);
-        }
-        Family::Prefixed => {
-            table.set_bloom_filter(10.0, false);
-            table.set_whole_key_filtering(false);
-            options.set_prefix_extractor(SliceTransform::create_fixed_prefix(17));
-            options.set_memtable_prefix_bloom_ratio(0.1);
-        }
-    }
-    options.set_block_based_table_factory(&table);
-    options
 }
 
 impl Store for RocksStore {
@@ -477,116 +345,6 @@ impl Store for RocksStore {
             }
         }
         Ok(())
-    }
-}
-
-fn batch(db: &DB, first: u64, growth: &Growth) -> WriteBatch {
-    let mut batch = WriteBatch::default();
-    let entries = family(db, ENTRIES);
-    for (index, leaf) in (first..).zip(&growth.entries) {
-        batch.put_cf(entries, index.to_be_bytes(), leaf);
-    }
-    for (tile, bytes) in &growth.tiles {
-        batch.put_cf(family(db, TILES), tile_key(tile.level, tile.index), bytes);
-    }
-    let unique = family(db, UNIQUE);
-    for (key, index) in &growth.unique {
-        batch.put_cf(unique, key.bytes(), index.to_be_bytes());
-    }
-    let postings = family(db, POSTINGS);
-    for (key, index) in &growth.postings {
-        let mut posting = [0; 25];
-        posting[..17].copy_from_slice(&key.bytes());
-        posting[17..].copy_from_slice(&index.to_be_bytes());
-        batch.put_cf(postings, posting, []);
-    }
-    let mut head = growth.head.size.to_be_bytes().to_vec();
-    head.extend(growth.head.root.0);
-    head.extend(growth.at.to_be_bytes());
-    batch.put(meta::HEAD, head);
-    if let Some(snapshot) = &growth.snapshot {
-        let mut value = growth.head.size.to_be_bytes().to_vec();
-        value.extend(snapshot);
-        batch.put(meta::SNAPSHOT, value);
-    }
-    batch
-}
-
-fn committed(db: &DB) -> Result<(Head, u64), StoreError> {
-    let Some(bytes) = db.get_pinned(meta::HEAD).map_err(|e| trouble(&e))? else {
-        return Ok((Head::EMPTY, 0));
-    };
-    if bytes.len() != 48 {
-        return Err(damaged(format!("the head has {} bytes", bytes.len())));
-    }
-    Ok((head(&bytes[..40])?, number(&bytes[40..], "head")?))
-}
-
-fn kept(bytes: &[u8]) -> Result<Kept, StoreError> {
-    let (front, note) = bytes
-        .split_at_checked(40)
-        .ok_or_else(|| damaged("a checkpoint is cut short"))?;
-    let note =
-        String::from_utf8(note.to_vec()).map_err(|_| damaged("a checkpoint is not UTF-8"))?;
-    Ok(Kept {
-        head: head(front)?,
-        note,
-    })
-}
-
-fn head(bytes: &[u8]) -> Result<Head, StoreError> {
-    let root = bytes[8..]
-        .try_into()
-        .map_err(|_| damaged("a root has not 32 bytes"))?;
-    Ok(Head {
-        size: number(&bytes[..8], "head")?,
-        root: Hash(root),
-    })
-}
-
-fn number(bytes: &[u8], what: &str) -> Result<u64, StoreError> {
-    let bytes = bytes
-        .try_into()
-        .map_err(|_| damaged(format!("a {what} has {} bytes for a number", bytes.len())))?;
-    Ok(u64::from_be_bytes(bytes))
-}
-
-fn tile_key(level: u8, index: u64) -> [u8; 9] {
-    let mut key = [level; 9];
-    key[1..].copy_from_slice(&index.to_be_bytes());
-    key
-}
-
-fn signed_key(size: u64) -> Vec<u8> {
-    [meta::SIGNED, &size.to_be_bytes()].concat()
-}
-
-fn damaged(what: impl Into<String>) -> StoreError {
-    StoreError::Damaged { what: what.into() }
-}
-
-/// RocksDB tells kinds of trouble apart; what it calls corruption does not pass with time.
-fn trouble(error: &rocksdb::Error) -> StoreError {
-    match error.kind() {
-        rocksdb::ErrorKind::Corruption => damaged(error.to_string()),
-        _ => StoreError::Unavailable(error.to_string()),
-    }
-}
-
-fn open_trouble(folder: &Path, error: &rocksdb::Error) -> StoreError {
-    // RocksDB reports a lock held elsewhere as an I/O error; only its text says which file.
-    let text = error.to_string();
-    match error.kind() {
-        rocksdb::ErrorKind::IOError if text.contains("/LOCK") => {
-            StoreError::InUse(format!("{}: {text}", folder.display()))
-        }
-        rocksdb::ErrorKind::Corruption | rocksdb::ErrorKind::InvalidArgument => {
-            damaged(format!("{}: {text}", folder.display()))
-        }
-        rocksdb::ErrorKind::IOError if text.contains("No such file") => {
-            damaged(format!("{}: {text}", folder.display()))
-        }
-        _ => StoreError::Unavailable(format!("{}: {text}", folder.display())),
     }
 }
 

@@ -14,8 +14,12 @@ use countersign_verifier::{
 use super::*;
 use crate::{
     clock::Reading,
+    judge::{Context, Entry, Key},
+    log::StartError,
     log::{Log, Options, Pending},
+    prove::Prover,
     store::memory::{MemoryStore, Step, When},
+    store::{Head, Store},
 };
 
 /// A judge of byte strings: each is a leaf once; `no…` is refused; `due <ms>` makes a leaf fall due at that time.

@@ -1,0 +1,271 @@
+//! Operations: who asks, whether he asked before, and what was decided.
+
+use countersign_log::{Context, Entry, Key, Ruling, StoreError};
+use countersign_verifier::{
+    hash::sha256,
+    key::IdentityId,
+    leaf::{By, Decision, Leaf, Millis, Signed, write_operation},
+    operation::{Observed, Operation, PAYLOAD_TYPE},
+};
+
+use super::{
+    Ledger, OperationRequest, Verified,
+    decision::{DECISION_BYTES_MAX, decision_text},
+    space,
+};
+use crate::{
+    error::{Code, Problem},
+    state::{At, Caller, Decided, Identity, identity::Possession, refusal, request_hash, resource},
+};
+
+/// How far an operation's own time may be from log time, in milliseconds: ten minutes.
+const SKEW_MS: u64 = 600_000;
+
+impl Ledger {
+    pub(super) fn judge_operation(
+        &mut self,
+        request: &OperationRequest,
+        context: &Context<'_>,
+    ) -> Result<Ruling<Problem>, StoreError> {
+        let operation = &request.operation;
+        let caller = match self.caller(&request.signer) {
+            Ok(caller) => caller,
+            Err(problem) => return Ok(Ruling::Refuse(problem)),
+        };
+        let nonce_key = nonce_key(&caller.id, &operation.nonce);
+        if let Some((index, first)) =
+            find_operation(context, &nonce_key, &caller.id, &operation.nonce)?
+        {
+            if request_hash(&first) == request_hash(operation) {
+                return Ok(Ruling::Existing(index));
+            }
+            let problem = Problem::new(
+                Code::IdempotencyMismatch,
+                format!("the nonce was first used at index {index} for another request"),
+            );
+            return Ok(Ruling::Refuse(problem.with("first_index", index)));
+        }
+        if let Err(problem) = fresh(operation, context.at) {
+            return Ok(Ruling::Refuse(problem));
+        }
+        let at = At {
+            at: context.at,
+            index: context.index,
+        };
+        let decided = match precondition(context, &caller, operation)? {
+            Some(refused) => refused,
+            None => self
+                .state
+                .decide(&Caller { identity: &caller }, operation, at),
+        };
+        if let Decided::Refused(code, message, detail) = &decided {
+            // What cannot be read is no request that a gate denied.
+            if *code == Code::Malformed || *code == Code::ToolUnknown {
+                let mut problem = Problem::new(*code, message.clone());
+                problem.detail = detail.clone();
+                return Ok(Ruling::Refuse(problem));
+            }
+            let kind = refusal::Kind::new(
+                caller.id,
+                &operation.tool,
+                code.name(),
+                &resource(operation),
+            );
+            if let Some(index) = self.state.refusals.folds_into(&kind, context.at) {
+                let ends = context.at + refusal::FOLD_MS;
+                self.folds.entry(index).or_insert((0, ends)).0 += 1;
+                return Ok(Ruling::Existing(index));
+            }
+        }
+        let entry = self.write(
+            &caller,
+            operation,
+            &request.payload,
+            &request.signer.signature,
+            &decided,
+            context,
+        );
+        Ok(match entry {
+            Ok(leaf) => Ruling::Append(Entry {
+                leaf,
+                unique: vec![nonce_key],
+                postings: Vec::new(),
+            }),
+            Err(problem) => Ruling::Refuse(problem),
+        })
+    }
+
+    /// The identity whose current key made this signature, if it may sign operations.
+    fn caller(&self, signer: &Verified) -> Result<Identity, Problem> {
+        let Some(identity) = self.state.identities.get(&signer.identity) else {
+            return Err(Problem::new(
+                Code::SignerUnknown,
+                "the key that signed is not enrolled in this account",
+            ));
+        };
+        if let Some(index) = identity.revoked {
+            return Err(revoked(identity, index));
+        }
+        if identity.key.sha256 != signer.key {
+            return Err(retired(identity));
+        }
+        if identity.possession == Possession::Stated {
+            let why = "this key may sign receipts; to sign operations it must first prove itself (identity rotate --possession)";
+            return Err(Problem::new(Code::PossessionUnproved, why)
+                .with("identity", identity.id.to_string()));
+        }
+        Ok(identity.clone())
+    }
+
+    /// Writes the leaf of a decided operation and takes it into the state.
+    pub(super) fn write(
+        &mut self,
+        caller: &Identity,
+        operation: &Operation,
+        payload: &[u8],
+        signature: &[u8],
+        decided: &Decided,
+        context: &Context<'_>,
+    ) -> Result<Vec<u8>, Problem> {
+        let by = By {
+            identity: caller.id,
+            class: caller.class,
+            session: operation.session.clone(),
+        };
+        let text = decision_text(decided);
+        assert!(
+            text.len() <= DECISION_BYTES_MAX,
+            "Ledger::write: a decision of {} bytes by `{}`",
+            text.len(),
+            operation.tool
+        );
+        let decision = match decided {
+            Decided::Applied(_) => Decision::Applied { effect: &text },
+            Decided::Refused(code, ..) => Decision::Refused {
+                code: code.name(),
+                detail: &text,
+            },
+        };
+        let signed = Signed {
+            payload_type: PAYLOAD_TYPE,
+            payload,
+            signatures: &[(caller.id, signature)],
+        };
+        let mut leaf = Vec::new();
+        write_operation(&mut leaf, Millis(context.at), &by, signed, decision).map_err(|error| {
+            Problem::new(
+                Code::TooLarge,
+                format!("the operation does not fit a leaf: {error}"),
+            )
+        })?;
+        self.take(&leaf);
+        Ok(leaf)
+    }
+}
+
+pub(super) fn revoked(identity: &Identity, index: u64) -> Problem {
+    Problem::new(
+        Code::KeyRevoked,
+        format!("`{}` was revoked at index {index}", identity.name),
+    )
+    .with("identity", identity.id.to_string())
+    .with("revoked_index", index)
+}
+
+pub(super) fn retired(identity: &Identity) -> Problem {
+    let since = identity.rotations.last().map_or(0, |c| c.index);
+    Problem::new(
+        Code::KeyRevoked,
+        format!(
+            "`{}` has another key since index {since}; this one is retired",
+            identity.name
+        ),
+    )
+    .with("identity", identity.id.to_string())
+    .with("retired_index", since)
+}
+
+fn fresh(operation: &Operation, at: u64) -> Result<(), Problem> {
+    let issued = operation.issued_at.0;
+    if issued.abs_diff(at) <= SKEW_MS {
+        return Ok(());
+    }
+    let spell = |ms| Millis(ms).to_string();
+    let why = format!(
+        "issued_at is {} s away from log time; 600 s are allowed",
+        issued.abs_diff(at) / 1_000
+    );
+    Err(Problem::new(Code::ClockSkew, why)
+        .with("issued_at", spell(issued))
+        .with("server_time", spell(at)))
+}
+
+/// What the caller says that it has seen must be so.
+fn precondition(
+    context: &Context<'_>,
+    caller: &Identity,
+    operation: &Operation,
+) -> Result<Option<Decided>, StoreError> {
+    for hash in &operation.prev {
+        let below = match context.find(&Key::new(Key::LEAF_HASH, hash))? {
+            Some(index) => context.leaf(index)?,
+            None => None,
+        };
+        let same = below.is_some_and(|leaf| {
+            countersign_verifier::hash::leaf_hash(&leaf) == *hash
+                && matches!(Leaf::parse(&leaf), Ok(Leaf::Operation(op)) if op.by.identity == caller.id)
+        });
+        if !same {
+            let refused = Decided::refuse(
+                Code::PrevUnknown,
+                "no operation of this identity below this one has that leaf hash",
+            );
+            return Ok(Some(refused.with("prev", hash.to_hex())));
+        }
+    }
+    if let Some(Observed { size, root }) = operation.observed {
+        let ours = context.root_at(size)?;
+        if ours != Some(root) {
+            let refused = Decided::refuse(
+                Code::ObservedMismatch,
+                "this log has another root at the size observed, or never had that size",
+            );
+            let ours = ours.map(|h| h.to_hex());
+            return Ok(Some(
+                refused
+                    .with("size", size)
+                    .with("observed", root.to_hex())
+                    .with("ours", ours),
+            ));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn nonce_key(identity: &IdentityId, nonce: &str) -> Key {
+    let mut text = identity.0.0.to_vec();
+    text.extend(nonce.as_bytes());
+    Key::new(space::NONCE, &sha256(&text))
+}
+
+/// The first operation of this identity under this nonce.
+fn find_operation(
+    context: &Context<'_>,
+    key: &Key,
+    identity: &IdentityId,
+    nonce: &str,
+) -> Result<Option<(u64, Operation)>, StoreError> {
+    let Some(index) = context.find(key)? else {
+        return Ok(None);
+    };
+    let Some(leaf) = context.leaf(index)? else {
+        return Ok(None);
+    };
+    let Ok(Leaf::Operation(found)) = Leaf::parse(&leaf) else {
+        return Ok(None);
+    };
+    let operation = Operation::parse(&found.envelope.payload).ok();
+    Ok(operation
+        .filter(|o| found.by.identity == *identity && o.nonce == nonce)
+        .map(|o| (index, o)))
+}

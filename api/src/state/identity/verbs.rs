@@ -1,0 +1,367 @@
+//! What can be done to identities: judged, and taken in.
+
+use countersign_verifier::{
+    base64,
+    key::{IdentityId, PublicKey},
+    leaf::Class,
+    operation::{Operation, possession_message},
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Change, Identity, Possession};
+use crate::{
+    error::Code,
+    state::{
+        At, Caller, Decided, State, opened,
+        verb::{Verb, arguments},
+    },
+};
+
+/// Names are 1 to 64 of these: nothing that looks like something else, nothing that changes direction.
+const NAME_BYTES_MAX: usize = 64;
+const REASON_BYTES_MAX: usize = 256;
+
+/// Arguments of `identity_enroll`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Enroll {
+    /// A label, unique in the account: 1 to 64 of `A-Z a-z 0-9 . _ - @`.
+    pub name: String,
+    /// Base64 of the new key's SPKI.
+    pub public_key: String,
+    /// Where the key lives; `agent_key` if absent.
+    pub class: Option<String>,
+    /// Base64 of the new key's signature over (origin, identity, class).
+    pub possession: Option<String>,
+}
+
+/// Arguments of `identity_rotate`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rotate {
+    /// Whose key changes.
+    pub identity: String,
+    /// Base64 of the new key's SPKI.
+    pub public_key: String,
+    /// Base64 of the new key's signature over (origin, identity, class).
+    pub possession: Option<String>,
+}
+
+/// Arguments of `identity_revoke`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Revoke {
+    /// Whose signatures count no more.
+    pub identity: String,
+    /// Why, at most 256 bytes.
+    pub reason: Option<String>,
+}
+
+/// `identity_enroll`.
+pub const ENROLL: Verb = Verb {
+    tool: "identity_enroll",
+    decide: |state, caller, operation, at| settle(decide_enroll(state, caller, operation, at)),
+    apply: apply_enroll,
+    resource: |arguments| member(arguments, "name"),
+};
+
+/// `identity_rotate`.
+pub const ROTATE: Verb = Verb {
+    tool: "identity_rotate",
+    decide: |state, caller, operation, at| settle(decide_rotate(state, caller, operation, at)),
+    apply: apply_rotate,
+    resource: |arguments| member(arguments, "identity"),
+};
+
+/// `identity_revoke`.
+pub const REVOKE: Verb = Verb {
+    tool: "identity_revoke",
+    decide: |state, caller, operation, at| settle(decide_revoke(state, caller, operation, at)),
+    apply: apply_revoke,
+    resource: |arguments| member(arguments, "identity"),
+};
+
+fn member(arguments: &Value, name: &str) -> String {
+    arguments
+        .get(name)
+        .and_then(Value::as_str)
+        .unwrap_or("")
+        .into()
+}
+
+/// `Err` is a refusal on the way out of a judgement; in the end both are decisions.
+fn settle(result: Result<Decided, Decided>) -> Decided {
+    result.unwrap_or_else(|refused| refused)
+}
+
+pub(in crate::state) fn malformed(why: String) -> Decided {
+    Decided::refuse(Code::Malformed, why)
+}
+
+fn decide_enroll(
+    state: &State,
+    caller: &Caller<'_>,
+    operation: &Operation,
+    _at: At,
+) -> Result<Decided, Decided> {
+    let asked: Enroll = arguments(&operation.arguments).map_err(malformed)?;
+    owner_only(state, caller)?;
+    check_name(&asked.name)?;
+    let class = match asked.class.as_deref() {
+        None | Some("agent_key") => Class::AgentKey,
+        Some(other) => {
+            let why = format!("class `{other}`: a key is enrolled as agent_key");
+            return Err(Decided::refuse(Code::ClassNotAllowed, why));
+        }
+    };
+    let key = opened::spki(&asked.public_key).map_err(malformed)?;
+    if let Some(taken) = state.identities.of_key(&key) {
+        let refused = Decided::refuse(Code::KeyEnrolled, "one key is one identity, for ever");
+        return Err(refused
+            .with("identity", taken.id.to_string())
+            .with("name", taken.name.as_str()));
+    }
+    if let Some(taken) = state.identities.named(&asked.name) {
+        let refused = Decided::refuse(
+            Code::NameTaken,
+            format!("`{}` is another identity's name", taken.name),
+        );
+        return Err(refused.with("identity", taken.id.to_string()));
+    }
+    let id = key.identity();
+    let possession = prove(state, &key, id, class, asked.possession.as_deref())?;
+    Ok(Decided::Applied(map(json!({
+        "identity": id.to_string(),
+        "class": class.name(),
+        "possession": possession.name(),
+    }))))
+}
+
+fn decide_rotate(
+    state: &State,
+    caller: &Caller<'_>,
+    operation: &Operation,
+    _at: At,
+) -> Result<Decided, Decided> {
+    let asked: Rotate = arguments(&operation.arguments).map_err(malformed)?;
+    let target = target(state, caller, &asked.identity)?;
+    if target.class == Class::ServiceKey {
+        return Err(Decided::refuse(
+            Code::NotAllowed,
+            "the service identity keeps its key; a successor log has a new one",
+        ));
+    }
+    let key = opened::spki(&asked.public_key).map_err(malformed)?;
+    if let Some(taken) = state.identities.of_key(&key) {
+        let refused = Decided::refuse(Code::KeyEnrolled, "one key is one identity, for ever");
+        return Err(refused
+            .with("identity", taken.id.to_string())
+            .with("name", taken.name.as_str()));
+    }
+    let possession = prove(
+        state,
+        &key,
+        target.id,
+        target.class,
+        asked.possession.as_deref(),
+    )?;
+    if Some(target.id) == state.owner() && possession == Possession::Stated {
+        let why = "the owner's new key must prove itself: one that cannot sign would lock the account for good";
+        return Err(Decided::refuse(Code::PossessionRequired, why));
+    }
+    Ok(Decided::Applied(map(
+        json!({"identity": target.id.to_string(), "possession": possession.name()}),
+    )))
+}
+
+fn decide_revoke(
+    state: &State,
+    caller: &Caller<'_>,
+    operation: &Operation,
+    _at: At,
+) -> Result<Decided, Decided> {
+    let asked: Revoke = arguments(&operation.arguments).map_err(malformed)?;
+    if asked
+        .reason
+        .as_ref()
+        .is_some_and(|r| r.len() > REASON_BYTES_MAX)
+    {
+        return Err(malformed(format!(
+            "reason: more than {REASON_BYTES_MAX} bytes"
+        )));
+    }
+    let target = target(state, caller, &asked.identity)?;
+    if target.enrolled.is_none() {
+        let why = format!(
+            "the {} stands in leaf 0 and cannot be revoked; a successor log has another one",
+            target.name
+        );
+        return Err(Decided::refuse(Code::NotAllowed, why));
+    }
+    Ok(Decided::Applied(map(
+        json!({"identity": target.id.to_string()}),
+    )))
+}
+
+/// The identity to change: there, not revoked, the caller's own or the caller is the owner.
+fn target<'a>(state: &'a State, caller: &Caller<'_>, id: &str) -> Result<&'a Identity, Decided> {
+    let id: IdentityId = id
+        .parse()
+        .map_err(|e| malformed(format!("identity: {e}")))?;
+    if id != caller.identity.id {
+        owner_only(state, caller)?;
+    }
+    let target = state
+        .identities
+        .get(&id)
+        .ok_or_else(|| Decided::refuse(Code::NotFound, "no such identity in this account"))?;
+    match target.revoked {
+        None => Ok(target),
+        Some(index) => Err(
+            Decided::refuse(Code::IdentityRevoked, "the identity is revoked")
+                .with("revoked_index", index),
+        ),
+    }
+}
+
+fn owner_only(state: &State, caller: &Caller<'_>) -> Result<(), Decided> {
+    if state.owner() == Some(caller.identity.id) {
+        return Ok(());
+    }
+    Err(Decided::refuse(
+        Code::NotAllowed,
+        "only the account's owner may do this",
+    ))
+}
+
+fn check_name(name: &str) -> Result<(), Decided> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b".-_@".contains(&b);
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(fits) {
+        return Err(malformed(format!(
+            "name: 1 to {NAME_BYTES_MAX} of A-Z a-z 0-9 . _ - @"
+        )));
+    }
+    Ok(())
+}
+
+fn prove(
+    state: &State,
+    key: &PublicKey,
+    id: IdentityId,
+    class: Class,
+    proof: Option<&str>,
+) -> Result<Possession, Decided> {
+    let Some(proof) = proof else {
+        return Ok(Possession::Stated);
+    };
+    let signature = base64::decode(proof).map_err(|e| malformed(format!("possession: {e}")))?;
+    if key.verify(&possession_message(state.origin(), id, class), &signature) {
+        return Ok(Possession::Proved);
+    }
+    let why = "the proof of possession is not this key's signature over this log's origin, this identity and this class";
+    Err(Decided::refuse(Code::PossessionInvalid, why))
+}
+
+fn apply_enroll(
+    state: &mut State,
+    by: IdentityId,
+    operation: &Operation,
+    effect: &Map<String, Value>,
+    index: u64,
+) -> Result<(), String> {
+    let asked: Enroll = arguments(&operation.arguments)?;
+    let (id, possession) = recorded(effect)?;
+    let class = effect
+        .get("class")
+        .and_then(Value::as_str)
+        .and_then(Class::from_name)
+        .ok_or("effect without a class")?;
+    let key = opened::spki(&asked.public_key)?;
+    if key.identity() != id {
+        return Err(format!(
+            "the effect names {id}, the key is {}",
+            key.identity()
+        ));
+    }
+    state.identities.insert(Identity {
+        id,
+        name: asked.name,
+        class,
+        key: key.into(),
+        retired: Vec::new(),
+        possession,
+        enrolled: Some(Change { index, by }),
+        rotations: Vec::new(),
+        revoked: None,
+    });
+    Ok(())
+}
+
+fn apply_rotate(
+    state: &mut State,
+    by: IdentityId,
+    operation: &Operation,
+    effect: &Map<String, Value>,
+    index: u64,
+) -> Result<(), String> {
+    let asked: Rotate = arguments(&operation.arguments)?;
+    let (id, possession) = recorded(effect)?;
+    let mut identity = state
+        .identities
+        .get(&id)
+        .ok_or("the effect names nobody")?
+        .clone();
+    let new = opened::spki(&asked.public_key)?.into();
+    let old = std::mem::replace(&mut identity.key, new);
+    identity.retired.push(old);
+    identity.possession = possession;
+    identity.rotations.push(Change { index, by });
+    state.identities.insert(identity);
+    Ok(())
+}
+
+fn apply_revoke(
+    state: &mut State,
+    _by: IdentityId,
+    _operation: &Operation,
+    effect: &Map<String, Value>,
+    index: u64,
+) -> Result<(), String> {
+    let id = recorded_id(effect)?;
+    let mut identity = state
+        .identities
+        .get(&id)
+        .ok_or("the effect names nobody")?
+        .clone();
+    identity.revoked = Some(index);
+    state.identities.insert(identity);
+    Ok(())
+}
+
+fn recorded(effect: &Map<String, Value>) -> Result<(IdentityId, Possession), String> {
+    let possession = effect
+        .get("possession")
+        .and_then(Value::as_str)
+        .and_then(Possession::from_name);
+    Ok((
+        recorded_id(effect)?,
+        possession.ok_or("effect without possession")?,
+    ))
+}
+
+fn recorded_id(effect: &Map<String, Value>) -> Result<IdentityId, String> {
+    let id = effect
+        .get("identity")
+        .and_then(Value::as_str)
+        .ok_or("effect without an identity")?;
+    id.parse().map_err(|e| format!("effect: {e}"))
+}
+
+fn map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        // OK because every caller passes an object literal.
+        _ => unreachable!("identity::map"),
+    }
+}

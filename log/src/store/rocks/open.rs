@@ -1,0 +1,166 @@
+//! Opening a database: its families, its options, and what its errors mean.
+
+use std::path::Path;
+
+use rocksdb::{
+    BlockBasedOptions, ColumnFamilyDescriptor, DB, DBCompressionType, DBRecoveryMode, LogLevel,
+    Options, SliceTransform,
+};
+
+use super::{Shared, codec::meta};
+use crate::store::StoreError;
+
+/// The layout above. A newer one is refused; an older one is migrated at start (there is none yet).
+pub(super) const FORMAT: u32 = 1;
+
+pub(super) const ENTRIES: &str = "entries";
+pub(super) const TILES: &str = "tiles";
+pub(super) const UNIQUE: &str = "unique";
+pub(super) const POSTINGS: &str = "postings";
+
+/// OK because [`open`] opens every family by name; a database without one does not open.
+pub(super) fn family<'a>(db: &'a DB, name: &str) -> &'a rocksdb::ColumnFamily {
+    db.cf_handle(name).expect("RocksStore: column family")
+}
+
+pub(super) fn open_existing(folder: &Path, shared: &Shared) -> Result<DB, StoreError> {
+    // Looked for first, because RocksDB leaves a lock file where it finds nothing.
+    if !folder.join("CURRENT").is_file() {
+        return Err(damaged(format!(
+            "{}: there is no log here (no file CURRENT)",
+            folder.display()
+        )));
+    }
+    let db = open(folder, shared, false)?;
+    let format = db.get(meta::FORMAT).map_err(|e| trouble(&e))?;
+    let format = format
+        .as_deref()
+        .and_then(|b| b.try_into().ok())
+        .map(u32::from_be_bytes);
+    match format {
+        Some(FORMAT) => Ok(db),
+        Some(found) if found > FORMAT => Err(StoreError::TooNew {
+            found,
+            known: FORMAT,
+        }),
+        found => Err(damaged(format!(
+            "{}: format {found:?} is none of ours",
+            folder.display()
+        ))),
+    }
+}
+
+pub(super) fn open(folder: &Path, shared: &Shared, create: bool) -> Result<DB, StoreError> {
+    let mut options = options(shared);
+    options.create_if_missing(create);
+    options.create_missing_column_families(create);
+    DB::open_cf_descriptors(&options, folder, families(shared))
+        .map_err(|e| open_trouble(folder, &e))
+}
+
+/// For reading only, without a lock of its own: nothing is written, so a full disk does not keep it from opening.
+pub(super) fn open_to_read(folder: &Path, shared: &Shared) -> Result<DB, StoreError> {
+    DB::open_cf_descriptors_read_only(&options(shared), folder, families(shared), false)
+        .map_err(|e| open_trouble(folder, &e))
+}
+
+fn options(shared: &Shared) -> Options {
+    let mut options = Options::default();
+    // A record cut short at the very end was never acknowledged; any other damage refuses to open.
+    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+    options.set_recycle_log_file_num(0);
+    options.set_track_and_verify_wals_in_manifest(true);
+    options.set_write_buffer_manager(&shared.buffers);
+    options.set_max_background_jobs(2);
+    options.set_max_open_files(256);
+    options.set_bytes_per_sync(1 << 20);
+    options.set_log_level(LogLevel::Warn);
+    options.set_keep_log_file_num(2);
+    options.set_stats_dump_period_sec(0);
+    options
+}
+
+fn families(shared: &Shared) -> Vec<ColumnFamilyDescriptor> {
+    [
+        ("default", Family::Plain),
+        (ENTRIES, Family::Text),
+        (TILES, Family::Plain),
+        (UNIQUE, Family::Points),
+        (POSTINGS, Family::Prefixed),
+    ]
+    .map(|(name, family)| ColumnFamilyDescriptor::new(name, family_options(shared, family)))
+    .into()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    /// Hashes and small things: nothing to compress.
+    Plain,
+    /// Leaves: JSON with base64 inside.
+    Text,
+    /// Read by whole keys, mostly ones that are not there: bloom filters answer those.
+    Points,
+    /// Read by prefix.
+    Prefixed,
+}
+
+fn family_options(shared: &Shared, family: Family) -> Options {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&shared.cache);
+    table.set_cache_index_and_filter_blocks(true);
+    table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    table.set_format_version(5);
+    let mut options = Options::default();
+    options.set_write_buffer_size(32 << 20);
+    options.set_compression_type(DBCompressionType::None);
+    options.set_level_compaction_dynamic_level_bytes(true);
+    match family {
+        Family::Plain => {}
+        Family::Text => {
+            table.set_block_size(16 << 10);
+            options.set_compression_type(DBCompressionType::Lz4);
+        }
+        Family::Points => {
+            table.set_bloom_filter(10.0, false);
+            options.set_memtable_whole_key_filtering(true);
+            options.set_memtable_prefix_bloom_ratio(0.1);
+        }
+        Family::Prefixed => {
+            table.set_bloom_filter(10.0, false);
+            table.set_whole_key_filtering(false);
+            options.set_prefix_extractor(SliceTransform::create_fixed_prefix(17));
+            options.set_memtable_prefix_bloom_ratio(0.1);
+        }
+    }
+    options.set_block_based_table_factory(&table);
+    options
+}
+
+pub(super) fn damaged(what: impl Into<String>) -> StoreError {
+    StoreError::Damaged { what: what.into() }
+}
+
+/// RocksDB tells kinds of trouble apart; what it calls corruption does not pass with time.
+pub(super) fn trouble(error: &rocksdb::Error) -> StoreError {
+    match error.kind() {
+        rocksdb::ErrorKind::Corruption => damaged(error.to_string()),
+        _ => StoreError::Unavailable(error.to_string()),
+    }
+}
+
+fn open_trouble(folder: &Path, error: &rocksdb::Error) -> StoreError {
+    // RocksDB reports a lock held elsewhere as an I/O error; only its text says which file.
+    let text = error.to_string();
+    match error.kind() {
+        rocksdb::ErrorKind::IOError if text.contains("/LOCK") => {
+            StoreError::InUse(format!("{}: {text}", folder.display()))
+        }
+        rocksdb::ErrorKind::Corruption | rocksdb::ErrorKind::InvalidArgument => {
+            damaged(format!("{}: {text}", folder.display()))
+        }
+        rocksdb::ErrorKind::IOError if text.contains("No such file") => {
+            damaged(format!("{}: {text}", folder.display()))
+        }
+        _ => StoreError::Unavailable(format!("{}: {text}", folder.display())),
+    }
+}

@@ -1,0 +1,54 @@
+//! What goes into the writer's queue, and what comes back.
+
+use countersign_verifier::hash::Hash;
+use tokio::sync::oneshot;
+
+use crate::{clock::ClockFault, judge::Judge, store::StoreError};
+
+/// Why nothing is written just now.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Stop {
+    /// The clock moved in a way that only an operator can accept.
+    #[error("{0}")]
+    Clock(ClockFault),
+    /// The store failed; it is opened again until it answers. Whether the last writes were committed is unknown to who waited for them.
+    #[error("the store failed: {0}")]
+    Store(StoreError),
+    /// What is durable contradicts what was published: nothing will ever be written here again without an operator.
+    #[error("{0}")]
+    Guard(String),
+    /// The log is closing.
+    #[error("the log is closing")]
+    Closed,
+}
+
+/// A leaf that is committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sequenced {
+    /// Its index.
+    pub index: u64,
+    /// Its RFC 6962 leaf hash.
+    pub leaf_hash: Hash,
+    /// Its bytes.
+    pub leaf: Vec<u8>,
+    /// It was there before this request.
+    pub existing: bool,
+}
+
+/// What became of one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome<R> {
+    /// It is, or was already, a committed leaf.
+    Sequenced(Sequenced),
+    /// The judge answered it without a leaf.
+    Refused(R),
+    /// Writing has stopped; whether an earlier attempt took place is not known where the store failed.
+    Stopped(Stop),
+}
+
+/// A submission in the queue.
+pub(crate) struct Job<J: Judge> {
+    pub requests: Vec<J::Request>,
+    pub sequenced: oneshot::Sender<Vec<Outcome<J::Refusal>>>,
+    pub included: oneshot::Sender<()>,
+}

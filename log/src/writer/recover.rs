@@ -1,0 +1,91 @@
+//! After a failure, and at the end.
+
+use std::{
+    sync::{Arc, mpsc},
+    time::Duration,
+};
+
+use super::{Job, Stop, Writer, load, refuse};
+use crate::{
+    guard,
+    judge::Judge,
+    log::StartError,
+    store::{Growth, StoreError},
+};
+
+/// How long a store that does not open again is left alone.
+const RELOAD_PAUSE: Duration = Duration::from_millis(500);
+
+impl<J: Judge> Writer<J> {
+    /// After an unknown outcome: everything in memory is dropped, and what is durable is read again.
+    pub(super) fn recover(&mut self, queue: &mpsc::Receiver<Job<J>>, error: StoreError) {
+        let mut stop = Stop::Store(error);
+        self.clean = false;
+        tracing::error!(%stop, "writing stops; reading again what is durable");
+        loop {
+            self.shared.stop.store(Some(Arc::new(stop.clone())));
+            match self.reload() {
+                Ok(()) => break,
+                Err(again) => {
+                    // Said once a kind: a disk can stay full for days.
+                    if again != stop {
+                        tracing::error!(stop = %again, "writing cannot go on yet");
+                    }
+                    stop = again;
+                }
+            }
+            // Whoever comes meanwhile is answered, not kept; a queue that is closed for good ends the wait.
+            match queue.recv_timeout(RELOAD_PAUSE) {
+                Ok(job) => refuse(Some(job), &stop),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            }
+            for job in queue.try_iter() {
+                refuse(Some(job), &stop);
+            }
+        }
+        self.clean = true;
+        self.shared.stop.store(None);
+        self.tell(Vec::new());
+        tracing::info!(size = self.edge.size(), "writing goes on");
+    }
+
+    fn reload(&mut self) -> Result<(), Stop> {
+        self.shared.store.reload().map_err(Stop::Store)?;
+        let loaded = load(&*self.shared.store, &mut self.judge).map_err(|error| match error {
+            StartError::Store(error) => Stop::Store(error),
+            other => Stop::Guard(other.to_string()),
+        })?;
+        guard::check(&*self.shared.store, &loaded.edge).map_err(|e| Stop::Guard(e.to_string()))?;
+        self.snapshot_at = loaded.edge.size();
+        self.edge = loaded.edge;
+        self.shared
+            .committed
+            .store(Arc::new(self.edge.clone().into()));
+        self.shared.version.store(Arc::new(self.judge.version()));
+        Ok(())
+    }
+
+    /// At a clean end, so that the next start replays nothing.
+    pub(super) fn keep_snapshot(&mut self) {
+        if !self.clean {
+            return;
+        }
+        let (head, at) = match self.shared.store.head() {
+            Ok((head, at)) if head.size > self.snapshot_at => (head, at),
+            _ => return,
+        };
+        let growth = Growth {
+            entries: Vec::new(),
+            tiles: Vec::new(),
+            unique: Vec::new(),
+            postings: Vec::new(),
+            head,
+            at,
+            snapshot: Some(self.judge.snapshot()),
+        };
+        if let Err(error) = self.shared.store.commit(&head, &growth) {
+            tracing::warn!(%error, "no snapshot was kept; the next start replays");
+        }
+    }
+}
