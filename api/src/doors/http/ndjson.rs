@@ -24,7 +24,7 @@ use crate::{
 const CHUNK: usize = 64;
 
 /// A line of the body: its number from 1, and where it is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Line {
     number: usize,
     start: usize,
