@@ -233,3 +233,6 @@ impl Judge for Ledger {
         self.state.to_snapshot()
     }
 }
+
+#[cfg(test)]
+mod tests;
