@@ -63,7 +63,7 @@ pub struct Limits {
     pub header_bytes: usize,
     /// How long a client may take to send its headers, in seconds.
     pub header_timeout_s: u64,
-    /// How long a client may take to send its body, and the service to answer, in seconds.
+    /// How long a client may take to send its body, in seconds.
     pub request_timeout_s: u64,
     /// How long a stop waits for requests that are being answered, in seconds.
     pub shutdown_timeout_s: u64,

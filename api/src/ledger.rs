@@ -134,8 +134,10 @@ impl Judge for Ledger {
     fn restore(&mut self, snapshot: Option<&[u8]>) -> bool {
         self.folds.clear();
         let restored = snapshot.map_or(Some(State::default()), State::from_snapshot);
-        let known = restored.is_some();
-        self.state = restored.unwrap_or_default();
+        // A snapshot of another account's files is none of ours: the replay then says what differs.
+        let ours = restored.filter(|s| s.opened.as_ref().is_none_or(|o| *o == self.opened));
+        let known = ours.is_some();
+        self.state = ours.unwrap_or_default();
         known
     }
 

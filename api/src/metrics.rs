@@ -57,7 +57,7 @@ impl Default for Metrics {
         );
         registry.register(
             "write_seconds",
-            "From a request's body read to its answer ready, for writes",
+            "From the headers of a write read to its answer ready",
             metrics.write_seconds.clone(),
         );
         registry.register(

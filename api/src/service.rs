@@ -20,7 +20,7 @@ use crate::{
     data_dir::{DataDir, LockError, Running},
     doors::{admin, http, listen, tls::Certificate},
 };
-use countersign_log::StartError;
+use countersign_log::{StartError, StoreError};
 
 /// Why a service did not come up, or how it ended.
 #[derive(Debug, thiserror::Error)]
@@ -45,17 +45,25 @@ pub enum ServiceError {
 }
 
 impl ServiceError {
-    /// As the process exits: 2 configuration, 4 directory in use, 5 key missing or guard refused, 1 anything else.
+    /// As the process exits: 2 configuration, 4 directory in use, 5 key missing or what is stored must not be signed on, 1 anything else.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            ServiceError::Lock(_) => 4,
-            ServiceError::Config(_)
+            ServiceError::Lock(LockError::InUse { .. }) => 4,
+            ServiceError::Lock(LockError::Io { .. })
+            | ServiceError::Config(_)
             | ServiceError::Listen { .. }
             | ServiceError::Build(BuildError::Empty(_)) => 2,
             ServiceError::Build(BuildError::Account { source, .. }) => match source {
-                OpenError::Key { .. } | OpenError::Start(StartError::Guard(_)) => 5,
-                OpenError::Store(countersign_log::StoreError::InUse(_)) => 4,
+                OpenError::Store(StoreError::InUse(_)) => 4,
+                // No key, another history than the published one, or a store that is not whole: nothing may be signed.
+                OpenError::Key { .. }
+                | OpenError::Store(StoreError::Damaged { .. })
+                | OpenError::Start(
+                    StartError::Guard(_)
+                    | StartError::Leaf { .. }
+                    | StartError::Store(StoreError::Damaged { .. }),
+                ) => 5,
                 _ => 1,
             },
             ServiceError::Build(BuildError::File { .. }) => 1,
@@ -73,6 +81,9 @@ pub async fn run(
     accept_clock: bool,
     ready: impl FnOnce(&App),
 ) -> Result<(), ServiceError> {
+    if !dir.root().is_dir() {
+        return Err(BuildError::Empty(dir.root().display().to_string()).into());
+    }
     let _held = dir.lock()?;
     let certificate = config
         .tls

@@ -151,6 +151,7 @@ pub fn stopped(stop: &Stop) -> Problem {
             )
             .retry_after(60_000)
         }
+        Stop::Died => Problem::internal(stop),
         Stop::Closed => closing(),
     }
 }

@@ -131,11 +131,18 @@ impl<J: Judge> Log<J> {
     /// # Errors
     /// See [`StartError`]; nothing was written then.
     pub fn start(mut options: Options<J>) -> Result<Log<J>, StartError> {
-        let Loaded { edge, last_at } = load(&*options.store, &mut options.judge)?;
+        let Loaded {
+            edge,
+            last_at,
+            snapshot_at,
+        } = load(&*options.store, &mut options.judge)?;
         guard::check(&*options.store, &edge)?;
         let (clock, fault) = match LogClock::start(last_at, options.clocks.read()) {
             Ok(clock) => (clock, None),
-            Err((clock, fault)) => (clock, Some(fault)),
+            Err((clock, fault)) => {
+                tracing::error!(%fault, "writing does not start until the clock is accepted");
+                (clock, Some(fault))
+            }
         };
         let published = options.store.published()?.map_or(
             Published {
@@ -166,7 +173,7 @@ impl<J: Judge> Log<J> {
         let writer = Writer::new(
             shared.clone(),
             options.judge,
-            edge,
+            (edge, snapshot_at),
             clock,
             options.clocks,
             notice_sender,
@@ -224,12 +231,22 @@ impl<J: Judge> Log<J> {
         Status {
             committed: shared.committed.load().head,
             published: shared.published.load().head,
-            stop: shared.stop.load_full().map(|s| (*s).clone()),
+            stop: match shared.stop.load_full() {
+                Some(stop) => Some((*stop).clone()),
+                None if self.has_died() => Some(Stop::Died),
+                None => None,
+            },
             publication: shared.published_trouble.load_full().map(|e| (*e).clone()),
             clock_offset_ms: shared
                 .clock_offset_ms
                 .load(std::sync::atomic::Ordering::Relaxed),
         }
+    }
+
+    /// Whether a thread ended though nobody closed the log: a bug, and it has said so.
+    fn has_died(&self) -> bool {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.iter().any(JoinHandle::is_finished)
     }
 
     /// Takes no more, finishes what was taken, and ends both threads.

@@ -36,8 +36,8 @@ const BATCH_REQUESTS: usize = 4_096;
 const BATCH_BYTES: usize = 8 << 20;
 /// A snapshot of the state is kept every so many leaves, so that a start replays fewer than twice as many.
 const SNAPSHOT_EVERY: u64 = 16_384;
-/// The longest sleep between looks at what is due.
-const IDLE: Duration = Duration::from_secs(3_600);
+/// The longest sleep between looks at the clock: a step of it shows in the status of an idle log too, and so does its end.
+const IDLE: Duration = Duration::from_secs(5);
 
 /// The writer's own state; speculative between judging and commit.
 pub(crate) struct Writer<J: Judge> {
@@ -64,12 +64,11 @@ impl<J: Judge> Writer<J> {
     pub(crate) fn new(
         shared: Arc<Shared<J::Version>>,
         judge: J,
-        edge: Edge,
+        (edge, snapshot_at): (Edge, u64),
         clock: LogClock,
         clocks: Arc<dyn Clocks>,
         notices: mpsc::Sender<Notice>,
     ) -> Writer<J> {
-        let snapshot_at = edge.size();
         Writer {
             shared,
             judge,
@@ -116,8 +115,13 @@ impl<J: Judge> Writer<J> {
         let at = match self.clock.now(self.clocks.read()) {
             Ok(at) => at,
             Err(fault) => {
-                tracing::error!(%fault, "writing stops until the clock is accepted");
-                self.shared.stop.store(Some(Arc::new(Stop::Clock(fault))));
+                let stop = Stop::Clock(fault);
+                let known = self.shared.stop.load();
+                // Said once: the clock is looked at every few seconds, and may stay so for days.
+                if !matches!(known.as_deref(), Some(Stop::Clock(_))) {
+                    tracing::error!(%fault, "writing stops until the clock is accepted");
+                }
+                self.shared.stop.store(Some(Arc::new(stop)));
                 refuse(first, &Stop::Clock(fault));
                 return;
             }

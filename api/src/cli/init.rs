@@ -38,8 +38,12 @@ pub struct InitArgs {
 pub fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
     let owner = match &args.owner {
         Some(path) => {
-            let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-            Some(PublicKey::parse(&bytes).with_context(|| format!("{} holds no public key", path.display()))?)
+            let bytes =
+                std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+            Some(
+                PublicKey::parse(&bytes)
+                    .with_context(|| format!("{} holds no public key", path.display()))?,
+            )
         }
         None => None,
     };
@@ -51,9 +55,17 @@ pub fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
         public: !args.private,
     };
     create(&dir, &plan)?;
-    eprintln!("made {} with account `{}`, origin {}", args.dir.display(), plan.name, plan.origin);
+    eprintln!(
+        "made {} with account `{}`, origin {}",
+        args.dir.display(),
+        plan.name,
+        plan.origin
+    );
     if plan.owner.is_none() {
-        eprintln!("the owner's private key lies in {}: whoever runs the service could sign for the owner.", dir.owner_key().display());
+        eprintln!(
+            "the owner's private key lies in {}: whoever runs the service could sign for the owner.",
+            dir.owner_key().display()
+        );
         eprintln!("Move it elsewhere, or begin with --owner, to change that.");
     }
     eprintln!("next: countersign serve --dir {}", args.dir.display());

@@ -266,25 +266,33 @@ impl Service {
             .map_err(|error| self.explain(error))
     }
 
+    /// What helps when nobody answers.
+    pub fn hint(&self) -> Option<String> {
+        hint(self.is_of_dir.then_some(&self.dir))
+    }
+
     /// An error of a call, with what helps.
     pub fn explain(&self, error: ClientError) -> anyhow::Error {
         explain(error, self.is_of_dir.then_some(&self.dir))
     }
 }
 
-/// What helps when nobody answers.
+/// What helps when nobody answers where a directory says that its service is.
+fn hint(dir: Option<&DataDir>) -> Option<String> {
+    let running = dir?.running()?;
+    Some(format!(
+        "{} says that process {} serves there; if it is gone, `countersign up` starts it again",
+        dir?.serve_json().display(),
+        running.pid
+    ))
+}
+
 fn explain(error: ClientError, dir: Option<&DataDir>) -> anyhow::Error {
     let ClientError::Unreachable { .. } = &error else {
         return error.into();
     };
-    let message = match dir.and_then(|dir| Some((dir, dir.running()?))) {
-        Some((dir, running)) => format!(
-            "{error}. {} says that process {} serves there; if it is gone, `countersign up` starts it again",
-            dir.serve_json().display(),
-            running.pid
-        ),
-        None => format!("{error}. Is the URL right, and is the service running?"),
-    };
+    let hint = hint(dir).unwrap_or_else(|| "Is the URL right, and is the service running?".into());
+    let message = format!("{error}. {hint}");
     Fail {
         code: UNKNOWN,
         message,

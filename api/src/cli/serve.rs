@@ -31,11 +31,21 @@ pub struct ServeArgs {
 /// # Errors
 /// Only what is no [`service::ServiceError`]; those become exit codes.
 pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
-    serve(&DataDir::new(&args.dir), args.listen, args.accept_clock, |_| {})
+    serve(
+        &DataDir::new(&args.dir),
+        args.listen,
+        args.accept_clock,
+        |_| {},
+    )
 }
 
 /// Serves a directory that exists; `ready` runs after the ready line.
-pub(super) fn serve(dir: &DataDir, listen: Option<SocketAddr>, accept_clock: bool, ready: impl FnOnce(&App)) -> anyhow::Result<ExitCode> {
+pub(super) fn serve(
+    dir: &DataDir,
+    listen: Option<SocketAddr>,
+    accept_clock: bool,
+    ready: impl FnOnce(&App),
+) -> anyhow::Result<ExitCode> {
     let mut config = match Config::load(dir) {
         Ok(config) => config,
         Err(error) => return Ok(refuse(&error, 2)),
@@ -44,7 +54,9 @@ pub(super) fn serve(dir: &DataDir, listen: Option<SocketAddr>, accept_clock: boo
     if let Err(error) = trace::init(&config.trace) {
         return Ok(refuse(&error, 2));
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     let served = runtime.block_on(service::run(config, dir.clone(), accept_clock, |app| {
         if let Err(error) = service::print_ready(app) {
             tracing::warn!(%error, "nobody reads the ready line");

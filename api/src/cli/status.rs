@@ -31,17 +31,10 @@ pub struct StatusArgs {
 /// A service that does not answer, or a directory that cannot be read.
 pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
-        let dir = args.site.dir.open();
         let (status, code) = if args.site.url.is_some() {
             (args.site.client()?.health_text().await?, ExitCode::SUCCESS)
         } else {
-            let socket = dir.admin_socket();
-            match admin_status(&socket).await {
-                Ok(status) => (status, ExitCode::SUCCESS),
-                // Nobody listens: whoever made the socket is gone, or there never was one.
-                Err(ClientError::Unreachable { .. }) => (on_disk(&dir)?, ExitCode::from(UNKNOWN)),
-                Err(error) => return Err(error.into()),
-            }
+            of_dir(&args.site).await?
         };
         let mut out = Out::stdout();
         if args.json {
@@ -51,6 +44,23 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         }
         Ok(code)
     })
+}
+
+/// What the service on the directory says, through its admin socket or else as it says to everybody; without one, what lies there.
+async fn of_dir(site: &Site) -> anyhow::Result<(Value, ExitCode)> {
+    let dir = site.dir.open();
+    match admin_status(&dir.admin_socket()).await {
+        Ok(status) => return Ok((status, ExitCode::SUCCESS)),
+        // Nobody listens: whoever made the socket is gone, there never was one, or its path is too long for one.
+        Err(ClientError::Unreachable { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    if dir.running().is_some()
+        && let Ok(health) = site.client()?.health_text().await
+    {
+        return Ok((health, ExitCode::SUCCESS));
+    }
+    Ok((on_disk(&dir)?, ExitCode::from(UNKNOWN)))
 }
 
 /// What lies in the directory, without opening anything that a service would hold.
@@ -127,7 +137,8 @@ fn push(out: &mut String, value: &Value, depth: usize) {
             || matches!(value, Value::Array(items) if items.iter().any(Value::is_object))
     };
     let (nested, plain): (Vec<_>, Vec<_>) = members.iter().partition(|(_, value)| is_nested(value));
-    for (name, value) in plain.into_iter().filter(|(_, value)| !value.is_null()) {
+    let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    for (name, value) in plain.into_iter().filter(|(_, value)| !is_empty(value)) {
         out.push_str(&format!("{:depth$}{name}: {}\n", "", word(value)));
     }
     for (name, value) in nested {

@@ -38,7 +38,13 @@ pub fn run(args: &UpArgs) -> anyhow::Result<ExitCode> {
     if !dir.account(&plan.name).log_vkey().is_file() {
         if let Err(error) = init::create(&dir, &plan) {
             eprintln!("countersign: {error}");
-            return Ok(ExitCode::from(if matches!(error, init::InitError::Lock(_)) { 4 } else { 2 }));
+            return Ok(ExitCode::from(
+                if matches!(error, init::InitError::Lock(_)) {
+                    4
+                } else {
+                    2
+                },
+            ));
         }
         eprintln!("made a development account in {}", args.dir.display());
     }
@@ -46,11 +52,21 @@ pub fn run(args: &UpArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn hints(app: &App) {
-    let Some(account) = app.accounts.get("dev") else { return };
+    let Some(account) = app.accounts.get("dev") else {
+        return;
+    };
     let policy = account.dir.policy();
     eprintln!("\nTry, in another terminal:");
     eprintln!("  echo '{{\"hello\":\"world\"}}' > hello.json");
-    eprintln!("  countersign sign --type application/vnd.example.receipt+json hello.json | countersign submit - --out evidence");
-    eprintln!("  countersign verify evidence/*.json --policy {}", policy.display());
-    eprintln!("or look at {}/ in a browser. Ctrl-C stops it; what was answered is kept.\n", app.url());
+    eprintln!(
+        "  countersign sign --type application/vnd.example.receipt+json hello.json | countersign submit - --out evidence"
+    );
+    eprintln!(
+        "  countersign verify evidence/*.json --policy {}",
+        policy.display()
+    );
+    eprintln!(
+        "or look at {}/ in a browser. Ctrl-C stops it; what was answered is kept.\n",
+        app.url()
+    );
 }

@@ -20,6 +20,9 @@ const REPLAY_CHUNK: usize = 1_024;
 pub(crate) struct Loaded {
     pub edge: Edge,
     pub last_at: u64,
+    /// The size that the newest usable snapshot reflects: what was replayed after it is replayed again at each start until
+    /// another one is kept.
+    pub snapshot_at: u64,
 }
 
 /// Reads what is durable: the edge, checked against the stored root, and the judge's state.
@@ -34,6 +37,7 @@ pub(crate) fn load<J: Judge>(store: &dyn Store, judge: &mut J) -> Result<Loaded,
             0
         }
     };
+    let snapshot_at = next;
     while next < head.size {
         for leaf in store.entries(next, REPLAY_CHUNK)? {
             judge
@@ -42,7 +46,11 @@ pub(crate) fn load<J: Judge>(store: &dyn Store, judge: &mut J) -> Result<Loaded,
             next += 1;
         }
     }
-    Ok(Loaded { edge, last_at })
+    Ok(Loaded {
+        edge,
+        last_at,
+        snapshot_at,
+    })
 }
 
 fn load_edge(store: &dyn Store, head: &Head) -> Result<Edge, StoreError> {

@@ -17,6 +17,9 @@ pub enum Stop {
     /// What is durable contradicts what was published: nothing will ever be written here again without an operator.
     #[error("{0}")]
     Guard(String),
+    /// A thread of the log ended in a panic: a bug. A new start reads what is durable.
+    #[error("a thread of the log ended in a panic; the service must be started again")]
+    Died,
     /// The log is closing.
     #[error("the log is closing")]
     Closed,

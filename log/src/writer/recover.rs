@@ -57,7 +57,7 @@ impl<J: Judge> Writer<J> {
             other => Stop::Guard(other.to_string()),
         })?;
         guard::check(&*self.shared.store, &loaded.edge).map_err(|e| Stop::Guard(e.to_string()))?;
-        self.snapshot_at = loaded.edge.size();
+        self.snapshot_at = loaded.snapshot_at;
         self.edge = loaded.edge;
         self.shared
             .committed

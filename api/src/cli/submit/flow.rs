@@ -47,6 +47,7 @@ pub struct Flow<W> {
     batch: Batch,
     under_way: VecDeque<JoinHandle<Vec<Outcome>>>,
     has_ended: bool,
+    hint: Option<String>,
 }
 
 impl<W: Write> Flow<W> {
@@ -60,7 +61,14 @@ impl<W: Write> Flow<W> {
             batch: Batch::default(),
             under_way: VecDeque::new(),
             has_ended: false,
+            hint: None,
         }
+    }
+
+    /// With what to say, once, when nobody answers.
+    pub fn with_hint(mut self, hint: Option<String>) -> Flow<W> {
+        self.hint = hint;
+        self
     }
 
     /// Until all inputs have ended and everything is answered.
@@ -127,6 +135,12 @@ impl<W: Write> Flow<W> {
             .aside(|| outcomes.iter().try_for_each(|outcome| report.take(outcome)))
             .context("standard output")?;
         self.progress.add(outcomes.len() as u64);
+        if outcomes.iter().any(Outcome::is_unreachable)
+            && let Some(hint) = self.hint.take()
+        {
+            self.progress
+                .aside(|| out::note(format_args!("countersign: {hint}")));
+        }
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ mod report;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{anyhow, ensure};
 use clap::Args;
 
 use self::{flow::Flow, input::Inputs, report::Report};
@@ -59,10 +59,11 @@ pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
     ensure!(stdin <= 1, "standard input (-) can be read once");
     for path in args.inputs.iter().filter(|path| path.as_os_str() != "-") {
         // Now, so that a name with a typing error does not leave half of the work done.
-        let about = std::fs::metadata(path)
-            .with_context(|| format!("{}; nothing was sent", path.display()))?;
+        let is_folder = std::fs::metadata(path).map(|about| about.is_dir());
+        let is_folder =
+            is_folder.map_err(|e| anyhow!("{}: {e}; nothing was sent", path.display()))?;
         ensure!(
-            !about.is_dir(),
+            !is_folder,
             "{}: is a folder; nothing was sent",
             path.display()
         );
@@ -85,6 +86,7 @@ pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
         };
         let report = Report::new(Out::stdout(), args.json);
         let report = Flow::new(work, Inputs::new(args.inputs.clone()), report)
+            .with_hint(service.hint())
             .run()
             .await?;
         Ok(ExitCode::from(report.exit_code()))

@@ -49,6 +49,14 @@ impl Outcome {
         matches!(&self.answer, Answer::Failed(error) if error.is_transient())
     }
 
+    /// Nobody answered.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(
+            &self.answer,
+            Answer::Failed(ClientError::Unreachable { .. })
+        )
+    }
+
     /// The exit code, were it alone.
     pub fn exit_code(&self) -> u8 {
         let answer = match &self.answer {
