@@ -240,8 +240,9 @@ impl<J: Judge> Writer<J> {
             self.snapshot_at = head.size;
         }
         self.adjusted = None;
-        self.shared.committed.store(Arc::new(committed));
+        // The state before the size: whoever sees a leaf committed finds it in the state.
         self.shared.version.store(Arc::new(self.judge.version()));
+        self.shared.committed.store(Arc::new(committed));
         Ok(())
     }
 
