@@ -44,7 +44,7 @@ pub struct CallArgs {
 pub fn run(args: &CallArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
         let answer = if args.unsigned {
-            let service = args.place.service().await?;
+            let service = args.key.service(&args.place).await?;
             if !service.client.has_token() {
                 bail!(
                     "--unsigned needs a token: --token-file, COUNTERSIGN_TOKEN, or owner.token in the data directory"
@@ -53,7 +53,7 @@ pub fn run(args: &CallArgs) -> anyhow::Result<ExitCode> {
             tool::read(&service, None, &args.tool, args.json.clone()).await?
         } else {
             let key = args.key.read(&args.place.site.dir)?;
-            let service = args.place.service().await?;
+            let service = args.key.service(&args.place).await?;
             let call = (args.tool.as_str(), args.json.clone());
             tool::write(&service, &key, call, args.nonce.as_deref(), args.wait).await?
         };

@@ -1,5 +1,7 @@
 //! Which service, which account, which key: from arguments, the environment, or the data directory.
 
+mod service;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -9,9 +11,11 @@ use anyhow::{Context as _, bail};
 use clap::{ArgMatches, Args, parser::ValueSource};
 use countersign_verifier::key::PrivateKey;
 
-use super::{Fail, UNKNOWN, keys};
+pub use self::service::Service;
+use self::service::explain;
+use super::keys;
 use crate::{
-    client::{Client, ClientError, Token, is_loopback_url},
+    client::{Client, Token, is_loopback_url},
     data_dir::{DEFAULT_DIR, DataDir},
 };
 
@@ -29,7 +33,7 @@ pub struct DirArg {
     pub dir: Option<PathBuf>,
 }
 
-/// The signing key of the caller.
+/// The signing key of the caller, and what it signs for.
 #[derive(Debug, Default, Args)]
 pub struct KeyArg {
     /// Your own signing key, PKCS#8 PEM or OpenSSH Ed25519 [default: owner.key in the data directory]
@@ -41,6 +45,11 @@ pub struct KeyArg {
         help_heading = "Where"
     )]
     pub key: Option<PathBuf>,
+
+    /// The origin of the account's log, for which operations are signed [default: log.vkey in the data directory, else what the
+    /// service says]
+    #[arg(long, value_name = "ORIGIN", help_heading = "Where")]
+    origin: Option<String>,
 }
 
 /// A service.
@@ -110,6 +119,13 @@ impl KeyArg {
         }
     }
 
+    /// The service that operations signed with the key go to.
+    pub async fn service(&self, place: &Place) -> anyhow::Result<Service> {
+        let mut service = place.service().await?;
+        service.origin.clone_from(&self.origin);
+        Ok(service)
+    }
+
     /// The caller's key, if one was named or lies in the data directory.
     pub fn find(&self, dir: &DirArg) -> anyhow::Result<Option<PrivateKey>> {
         match &self.key {
@@ -130,15 +146,6 @@ pub fn owner_key(dir: &DirArg) -> anyhow::Result<PrivateKey> {
         );
     }
     keys::private(&path)
-}
-
-/// A service that a command is to talk to. Nothing has been sent yet, but where the account had to be asked for.
-pub struct Service {
-    /// With account and token.
-    pub client: Client,
-    dir: DataDir,
-    /// The directory's own service, as far as the directory knows.
-    is_of_dir: bool,
 }
 
 impl Site {
@@ -234,6 +241,7 @@ impl Place {
             client: Client::new(&url, &account, token)?,
             dir,
             is_of_dir,
+            origin: None,
         })
     }
 }
@@ -248,56 +256,6 @@ fn only(mut names: Vec<String>, whose: &str) -> anyhow::Result<String> {
             others.join(", ")
         ),
     }
-}
-
-impl Service {
-    /// The origin of the account's log: from the data directory if this is its service, else as the service states it.
-    pub async fn origin(&self) -> anyhow::Result<String> {
-        if self.is_of_dir {
-            let path = self.dir.account(self.client.account()).log_vkey();
-            if let Ok(vkey) = fs::read_to_string(&path) {
-                let vkey = countersign_verifier::vkey::VerifierKey::parse(vkey.trim());
-                return Ok(vkey.with_context(|| format!("{}", path.display()))?.name);
-            }
-        }
-        self.client
-            .origin()
-            .await
-            .map_err(|error| self.explain(error))
-    }
-
-    /// What helps when nobody answers.
-    pub fn hint(&self) -> Option<String> {
-        hint(self.is_of_dir.then_some(&self.dir))
-    }
-
-    /// An error of a call, with what helps.
-    pub fn explain(&self, error: ClientError) -> anyhow::Error {
-        explain(error, self.is_of_dir.then_some(&self.dir))
-    }
-}
-
-/// What helps when nobody answers where a directory says that its service is.
-fn hint(dir: Option<&DataDir>) -> Option<String> {
-    let running = dir?.running()?;
-    Some(format!(
-        "{} says that process {} serves there; if it is gone, `countersign up` starts it again",
-        dir?.serve_json().display(),
-        running.pid
-    ))
-}
-
-fn explain(error: ClientError, dir: Option<&DataDir>) -> anyhow::Error {
-    let ClientError::Unreachable { .. } = &error else {
-        return error.into();
-    };
-    let hint = hint(dir).unwrap_or_else(|| "Is the URL right, and is the service running?".into());
-    let message = format!("{error}. {hint}");
-    Fail {
-        code: UNKNOWN,
-        message,
-    }
-    .into()
 }
 
 fn read_token(path: &Path) -> anyhow::Result<Token> {

@@ -41,7 +41,7 @@ pub struct ReceiptPolicyArgs {
 pub fn run(args: &ReceiptPolicyArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
         let caller = args.key.read(&args.place.site.dir)?;
-        let service = args.place.service().await?;
+        let service = args.key.service(&args.place).await?;
         let answer = tool::write(
             &service,
             &caller,

@@ -45,7 +45,7 @@ pub struct EnrollArgs {
 pub(super) async fn run(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
     let (public, private) = keys::public(&args.public_key)?;
     let caller = args.key.read(&args.place.site.dir)?;
-    let service = args.place.service().await?;
+    let service = args.key.service(&args.place).await?;
     let origin = service.origin().await?;
     let claim = Claim {
         origin: &origin,

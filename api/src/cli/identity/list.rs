@@ -28,7 +28,7 @@ pub(super) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
         (None, true) => None,
         _ => args.key.find(&args.place.site.dir)?,
     };
-    let service = args.place.service().await?;
+    let service = args.key.service(&args.place).await?;
     let mut out = Out::stdout();
     list(&service, key.as_ref(), |row| {
         if args.json {

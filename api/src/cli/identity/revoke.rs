@@ -34,7 +34,7 @@ pub struct RevokeArgs {
 
 pub(super) async fn run(args: &RevokeArgs) -> anyhow::Result<ExitCode> {
     let caller = args.key.read(&args.place.site.dir)?;
-    let service = args.place.service().await?;
+    let service = args.key.service(&args.place).await?;
     let identity = match args.identity.parse::<IdentityId>() {
         Ok(id) => id.to_string(),
         Err(_) => {

@@ -41,7 +41,7 @@ pub struct RotateArgs {
 pub(super) async fn run(args: &RotateArgs) -> anyhow::Result<ExitCode> {
     let (public, private) = keys::public(&args.public_key)?;
     let caller = args.key.read(&args.place.site.dir)?;
-    let service = args.place.service().await?;
+    let service = args.key.service(&args.place).await?;
     let row = target(&service, &caller, args.identity.as_deref()).await?;
     let Some(class) = Class::from_name(&row.class) else {
         bail!(

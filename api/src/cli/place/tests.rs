@@ -1,7 +1,7 @@
 //! What is found, and what is said where nothing is.
 
 use super::*;
-use crate::data_dir::Running;
+use crate::{cli::UNKNOWN, client::ClientError, data_dir::Running};
 
 fn announced(url: &str) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
