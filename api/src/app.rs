@@ -32,6 +32,8 @@ pub struct App {
     pub metrics: Metrics,
     /// One permit a request that is being answered.
     pub gate: Arc<Semaphore>,
+    /// One permit a KiB of a request's body that is held.
+    pub bodies: Arc<Semaphore>,
     url: OnceLock<String>,
     owner_token: Option<Hash>,
     clocks: Arc<dyn Clocks>,
@@ -91,12 +93,14 @@ impl App {
             Err(e) => return Err(file(dir.owner_token().display().to_string())(e)),
         };
         let gate = Arc::new(Semaphore::new(config.limits.requests));
+        let bodies = Arc::new(Semaphore::new(config.limits.body_memory_bytes / 1_024));
         Ok(App {
             config,
             dir,
             accounts,
             metrics: Metrics::default(),
             gate,
+            bodies,
             url: OnceLock::new(),
             owner_token,
             clocks,
@@ -134,8 +138,13 @@ impl App {
     /// The wall clock, for answers: leaves carry log time.
     #[must_use]
     pub fn server_time(&self) -> String {
-        let ms = u64::try_from(self.clocks.read().wall_ns / 1_000_000).unwrap_or(0);
-        Millis(ms).to_string()
+        Millis(self.now_ms()).to_string()
+    }
+
+    /// The wall clock, in milliseconds since 1970.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        u64::try_from(self.clocks.read().wall_ns / 1_000_000).unwrap_or(0)
     }
 
     /// The owner's private key lies on this machine: whoever runs the service could sign for the owner.
@@ -161,6 +170,7 @@ impl App {
             "header_bytes_max": self.config.limits.header_bytes,
             "connections_max": self.config.limits.connections,
             "requests_max": self.config.limits.requests,
+            "body_memory_bytes": self.config.limits.body_memory_bytes,
             "request_timeout_s": self.config.limits.request_timeout_s,
         })
     }
@@ -170,10 +180,12 @@ impl App {
     pub fn health(&self, all: bool) -> Value {
         let mut worst = "ok";
         let mut rows = Vec::new();
-        let mut offset = 0;
+        let mut offset = 0_i64;
         for account in self.accounts.values() {
             let status = account.log.status();
-            offset = status.clock_offset_ms;
+            if status.clock_offset_ms.abs() > offset.abs() {
+                offset = status.clock_offset_ms;
+            }
             if status.stop.is_some() {
                 worst = "read_only";
             } else if status.publication.is_some() && worst == "ok" {
@@ -186,7 +198,8 @@ impl App {
                 "name": account.name,
                 "origin": account.origin,
                 "size": status.published.size,
-                "witnessed_size": status.published.size,
+                // Nobody but the log has signed: without witnesses there is no witnessed head.
+                "witnessed_size": 0,
                 "owner_forgeable": self.owner_is_forgeable(),
             });
             if let Some(stop) = &status.stop {

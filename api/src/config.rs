@@ -59,6 +59,8 @@ pub struct Limits {
     pub connections: usize,
     /// Requests being answered; one more is told to come again (503).
     pub requests: usize,
+    /// Memory for the bodies of all requests being answered; a request that finds no room is told to come again (503).
+    pub body_memory_bytes: usize,
     /// Request line and headers together.
     pub header_bytes: usize,
     /// How long a client may take to send its headers, in seconds.
@@ -126,6 +128,7 @@ impl Default for Limits {
         Limits {
             connections: 4_096,
             requests: 2_048,
+            body_memory_bytes: 256 << 20,
             header_bytes: 16_384,
             header_timeout_s: 10,
             request_timeout_s: 60,
@@ -188,8 +191,13 @@ impl Config {
         Config::read(
             &path.display().to_string(),
             &text,
-            std::env::vars_os()
-                .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))),
+            // Not UTF-8 becomes marks that no setting has, and is then refused by name.
+            std::env::vars_os().map(|(k, v)| {
+                (
+                    k.to_string_lossy().into_owned(),
+                    v.to_string_lossy().into_owned(),
+                )
+            }),
         )
     }
 
@@ -240,6 +248,9 @@ impl Config {
             );
         }
         let limits = &self.limits;
+        if limits.body_memory_bytes < crate::doors::NDJSON_BYTES_MAX {
+            return Err("limits.body_memory_bytes: at least the 16 MiB of one NDJSON body".into());
+        }
         if limits.connections == 0 || limits.requests == 0 || limits.header_bytes < 8_192 {
             return Err(
                 "limits: at least one connection, one request, and 8,192 bytes of headers".into(),

@@ -10,7 +10,7 @@ use crate::{
     data_dir::{DataDir, LockError, write_public, write_secret},
 };
 
-/// What `config.toml` begins as: every default, written out as comments.
+/// What `config.toml` begins as: the settings that are changed first, as comments.
 const CONFIG: &str = "# Every key has a default; an unknown key is an error. docs/reference/configuration.md lists them.\n\
 # listen = \"127.0.0.1:8780\"\n# public_url = \"https://log.example.com\"\n";
 
@@ -136,7 +136,7 @@ fn check_names(plan: &Plan) -> Result<(), InitError> {
             "an account's name is 1 to 63 of a-z 0-9 -".into(),
         ));
     }
-    // WIRE T28: an origin of more than 255 bytes cannot be cosigned.
+    // c2sp.org/tlog-cosignature: an origin of more than 255 bytes cannot be cosigned.
     let bad = |c: char| c.is_whitespace() || c.is_control() || c == '+';
     if plan.origin.is_empty()
         || plan.origin.len() > 255

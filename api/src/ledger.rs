@@ -16,6 +16,7 @@ mod decision;
 mod operation;
 mod receipt;
 
+pub use operation::may_read;
 use operation::nonce_key;
 
 use crate::{
@@ -35,7 +36,7 @@ pub mod space {
     pub const SUBJECT: u8 = 4;
 }
 
-pub use decision::{DECISION_BYTES_MAX, by_json, decision_of};
+pub use decision::{DECISION_BYTES_MAX, Recorded, by_json, decision_of};
 
 /// A signature that verified, and under which key. Whether it counts is judged later, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +89,7 @@ pub struct Ledger {
     state: State,
     opened: Opened,
     service: PrivateKey,
-    /// Repeats of refusals within their minute: the first one's leaf → (how many, when the minute ends). Lost with a crash, as
+    /// Repeats of refusals within their minute: the first one's leaf → (how many, when the minute ends). Lost at a stop, as
     /// the repeats themselves are: they are counts of what was answered, not leaves.
     folds: BTreeMap<u64, (u64, u64)>,
 }

@@ -9,6 +9,7 @@ pub mod app;
 pub mod bench;
 pub mod cli;
 pub mod client;
+pub mod code;
 pub mod config;
 pub mod data_dir;
 pub mod doors;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use countersign_log::{Outcome, Pending, Sequenced, Stop, Turned};
 
 pub use check::{
-    Dropped, PreparedReceipt, left_out, malformed, prepare_operation, prepare_receipt,
+    Budget, Dropped, PreparedReceipt, Signatures, malformed, prepare_operation, prepare_receipt,
 };
 
 use crate::{
@@ -86,6 +86,7 @@ pub fn hand_over(account: &Account, requests: Vec<Request>) -> Result<Pending<Pr
             Problem::new(Code::Busy, "too many writes are waiting for the disk").retry_after(1_000)
         }
         Turned::Closed => closing(),
+        Turned::Died => stopped(&Stop::Died),
     })
 }
 
@@ -106,7 +107,7 @@ pub async fn wait(
     let answered = tokio::time::timeout(COMMIT_TIMEOUT.max(wanted.deadline), work).await;
     let (outcomes, included) = match answered {
         Ok(Ok(answered)) => answered,
-        Ok(Err(_)) => return Err(closing()),
+        Ok(Err(_)) => return Err(unknown("the writer ended")),
         Err(_) => return Err(unknown("the disk did not answer in time")),
     };
     let state = if included {
@@ -139,19 +140,16 @@ pub fn stopped(stop: &Stop) -> Problem {
             );
             Problem::new(Code::ReadOnly, why).retry_after(60_000)
         }
-        Stop::Store(error) => {
-            tracing::debug!(%error, "a write met a failed store");
-            unknown("the store failed")
-        }
-        Stop::Guard(why) => {
-            tracing::error!(why, "the log will not write");
-            Problem::new(
-                Code::ReadOnly,
-                "the log is not writing: what is stored contradicts what was published",
-            )
-            .retry_after(60_000)
-        }
-        Stop::Died => Problem::internal(stop),
+        Stop::Store(_) => unknown("the store failed"),
+        Stop::Guard(_) => Problem::new(
+            Code::ReadOnly,
+            "the log is not writing: what is stored contradicts what was published",
+        )
+        .retry_after(60_000),
+        Stop::Died => Problem::new(
+            Code::Internal,
+            "the log's writer ended in a fault; its operator must start the service again",
+        ),
         Stop::Closed => closing(),
     }
 }

@@ -24,8 +24,8 @@ use crate::{
     writer::{Job, Loaded, Outcome, Stop, Writer, load},
 };
 
-/// How many submissions may wait for the writer. A submission is one request or one chunk of a batch, and its bytes are bounded by the door
-/// it came through: 4,096 single receipts of 40,000 bytes are 160 MiB, the most that a stalled disk lets pile up.
+/// How many submissions may wait for the writer. What they hold was admitted by a door that bounds the bytes of all bodies being
+/// answered together, so this bounds their number and not their memory.
 const QUEUE_MAX: usize = 4_096;
 
 /// What a log is opened with.
@@ -63,17 +63,21 @@ pub enum StartError {
     },
 }
 
-/// The committed tree.
-pub(crate) struct Committed {
+/// The committed tree and the state that its leaves give, which change together.
+pub(crate) struct Committed<V> {
     pub edge: Edge,
     /// Of this edge: kept, because a root costs hundreds of hashes.
     pub head: Head,
+    pub version: Arc<V>,
 }
 
-impl From<Edge> for Committed {
-    fn from(edge: Edge) -> Committed {
-        let head = edge.head();
-        Committed { edge, head }
+impl<V> Committed<V> {
+    pub(crate) fn new(edge: Edge, version: V) -> Committed<V> {
+        Committed {
+            head: edge.head(),
+            edge,
+            version: Arc::new(version),
+        }
     }
 }
 
@@ -81,9 +85,8 @@ impl From<Edge> for Committed {
 pub(crate) struct Shared<V> {
     pub store: Arc<dyn Store>,
     /// What is committed: readers take unfinished tiles from its edge.
-    pub committed: ArcSwap<Committed>,
+    pub committed: ArcSwap<Committed<V>>,
     pub published: ArcSwap<Published>,
-    pub version: ArcSwap<V>,
     /// Why nothing is written just now.
     pub stop: ArcSwapOption<Stop>,
     /// Why nothing is published just now.
@@ -121,6 +124,8 @@ pub enum Turned {
     Busy,
     /// The log is closing.
     Closed,
+    /// The writer ended in a panic.
+    Died,
 }
 
 impl<J: Judge> Log<J> {
@@ -156,9 +161,8 @@ impl<J: Judge> Log<J> {
         );
         let shared = Arc::new(Shared {
             store: options.store,
-            committed: ArcSwap::from_pointee(edge.clone().into()),
+            committed: ArcSwap::from_pointee(Committed::new(edge.clone(), options.judge.version())),
             published: ArcSwap::from_pointee(published),
-            version: ArcSwap::from_pointee(options.judge.version()),
             stop: ArcSwapOption::from_pointee(fault.map(Stop::Clock)),
             published_trouble: ArcSwapOption::empty(),
             clock_offset_ms: clock.offset_ms().into(),
@@ -214,7 +218,8 @@ impl<J: Judge> Log<J> {
                 included: was_included,
             }),
             Err(TrySendError::Full(_)) => Err(Turned::Busy),
-            Err(TrySendError::Disconnected(_)) => Err(Turned::Closed),
+            // Nobody closed the log, and the writer is gone: it panicked.
+            Err(TrySendError::Disconnected(_)) => Err(Turned::Died),
         }
     }
 
@@ -290,9 +295,9 @@ impl<R> Pending<R> {
     /// Waits until all its leaves are committed, or until it is known what came instead. One outcome a request, in order.
     ///
     /// # Errors
-    /// [`Stop::Closed`] if the writer ended without an answer: whether the leaves were committed is then unknown.
+    /// [`Stop::Died`] if the writer ended without an answer: whether the leaves were committed is then unknown.
     pub async fn sequenced(self) -> Result<Vec<Outcome<R>>, Stop> {
-        self.sequenced.await.map_err(|_| Stop::Closed)
+        self.sequenced.await.map_err(|_| Stop::Died)
     }
 
     /// Waits until all its leaves are under a published checkpoint, at most until `deadline` passed; then, if need be, until they
@@ -302,7 +307,7 @@ impl<R> Pending<R> {
     /// As [`Pending::sequenced`].
     pub async fn included(self, deadline: Duration) -> Result<(Vec<Outcome<R>>, bool), Stop> {
         let included = tokio::time::timeout(deadline, self.included).await;
-        let outcomes = self.sequenced.await.map_err(|_| Stop::Closed)?;
+        let outcomes = self.sequenced.await.map_err(|_| Stop::Died)?;
         Ok((outcomes, matches!(included, Ok(Ok(())))))
     }
 }

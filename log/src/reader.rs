@@ -13,7 +13,7 @@ use crate::{
     log::Shared,
     prove::Tiles,
     publish::Published,
-    store::{Store, StoreError},
+    store::{Head, Store, StoreError},
 };
 
 /// Reads one log. Cheap to clone.
@@ -43,13 +43,14 @@ impl<V> Reader<V> {
     /// The state above the log at the newest commit.
     #[must_use]
     pub fn version(&self) -> Arc<V> {
-        self.shared.version.load_full()
+        self.shared.committed.load().version.clone()
     }
 
-    /// The committed size: leaves at or above the published size are sequenced and not yet shown.
+    /// The newest committed head, and the state at exactly that size.
     #[must_use]
-    pub fn committed_size(&self) -> u64 {
-        self.shared.committed.load().head.size
+    pub fn committed(&self) -> (Head, Arc<V>) {
+        let committed = self.shared.committed.load();
+        (committed.head, committed.version.clone())
     }
 
     /// A tile of the published tree, `32 × width` bytes, or `None` beyond it. An unfinished tile is the start of the full one

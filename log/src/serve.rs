@@ -17,7 +17,7 @@ use countersign_verifier::{
 
 use crate::{prove::Prover, reader::Reader, store::StoreError};
 
-/// What never changes may be kept for a week without asking (WIRE: peers' value).
+/// What never changes may be kept for a week without asking, as other logs say too.
 const IMMUTABLE: &str = "public, max-age=604800, immutable";
 const NO_STORE: &str = "no-store";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -62,6 +62,8 @@ pub fn consistency<V>(
     request: &HeaderMap,
 ) -> Response {
     let size = reader.published().head.size;
+    // Without an end the proof moves with every head, and must not be kept.
+    let cache = if to.is_some() { IMMUTABLE } else { NO_STORE };
     let to = to.unwrap_or(size);
     if from > to {
         return refuse(
@@ -90,10 +92,10 @@ pub fn consistency<V>(
             "{{\"from\":{from},\"to\":{to},\"hashes\":[{}]}}",
             list.join(",")
         );
-        return found(request, body.into_bytes(), "application/json", IMMUTABLE);
+        return found(request, body.into_bytes(), "application/json", cache);
     }
     let body: String = lines.map(|h| h + "\n").collect();
-    found(request, body.into_bytes(), TEXT, IMMUTABLE)
+    found(request, body.into_bytes(), TEXT, cache)
 }
 
 /// Whether the client names JSON among what it accepts.
@@ -113,6 +115,7 @@ pub fn found(
     kind: &'static str,
     cache: &'static str,
 ) -> Response {
+    // Weak, because a layer above may compress the body.
     let tag = format!("\"{}\"", &sha256(&body).to_hex()[..32]);
     let known = request.get_all(header::IF_NONE_MATCH).iter().any(|v| {
         let mut tags = v
@@ -143,7 +146,7 @@ pub fn found(
     // OK because a quoted hex string is a header value.
     headers.insert(
         header::ETAG,
-        HeaderValue::from_str(&tag).expect("serve::found: entity tag"),
+        HeaderValue::from_str(&format!("W/{tag}")).expect("serve::found: entity tag"),
     );
     answer
 }
@@ -152,7 +155,7 @@ fn refuse(status: StatusCode, why: &str) -> Response {
     let mut answer = (status, format!("{why}\n")).into_response();
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(TEXT));
-    // T33: what is not there now may be there soon.
+    // What is not there now may be there soon: an error must never be kept like a tile.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(NO_STORE));
     headers.insert(
         header::ACCESS_CONTROL_ALLOW_ORIGIN,

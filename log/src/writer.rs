@@ -220,7 +220,7 @@ impl<J: Judge> Writer<J> {
             return Ok(());
         }
         let previous = self.shared.committed.load().head;
-        let committed = Committed::from(self.edge.clone());
+        let committed = Committed::new(self.edge.clone(), self.judge.version());
         let head = committed.head;
         let snapshot =
             (head.size - self.snapshot_at >= SNAPSHOT_EVERY).then(|| self.judge.snapshot());
@@ -240,8 +240,6 @@ impl<J: Judge> Writer<J> {
             self.snapshot_at = head.size;
         }
         self.adjusted = None;
-        // The state before the size: whoever sees a leaf committed finds it in the state.
-        self.shared.version.store(Arc::new(self.judge.version()));
         self.shared.committed.store(Arc::new(committed));
         Ok(())
     }

@@ -47,6 +47,14 @@ pub enum ClientError {
         /// What the system said.
         why: String,
     },
+    /// Somebody answers, and does not show that it is who the URL names; nothing was sent.
+    #[error("{url}: no secure connection: {why}")]
+    Insecure {
+        /// Where.
+        url: String,
+        /// What is wrong.
+        why: String,
+    },
     /// The connection ended, or the time was up, before the answer was there: what was sent may have been taken.
     #[error("{url}: no whole answer, so whether this was taken is not known: {why}")]
     Broken {

@@ -202,12 +202,26 @@ fn failed(error: &reqwest::Error) -> ClientError {
         .map_or_else(|| "the service".to_owned(), ToString::to_string);
     let why = cause(error);
     match error.is_connect() {
+        true if is_tls(error) => ClientError::Insecure { url, why },
         true => ClientError::Unreachable { url, why },
         false if error.is_timeout() => ClientError::Broken {
             url,
             why: "it took too long".to_owned(),
         },
         false => ClientError::Broken { url, why },
+    }
+}
+
+/// Whether it was the handshake that failed. Trying again would only meet the same certificate.
+fn is_tls(error: &(dyn Error + 'static)) -> bool {
+    // An I/O error does not count what it wraps as its source.
+    let inner = error
+        .downcast_ref::<std::io::Error>()
+        .and_then(std::io::Error::get_ref);
+    match inner {
+        _ if error.is::<rustls::Error>() => true,
+        Some(inner) => is_tls(inner),
+        None => error.source().is_some_and(is_tls),
     }
 }
 

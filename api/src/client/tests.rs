@@ -314,3 +314,25 @@ async fn who_is_not_there_and_who_hangs_up_are_two_things() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn who_cannot_show_who_it_is_gets_nothing() {
+    // It answers, but not TLS.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        let _ = stream.read(&mut [0; 4096]).await;
+    });
+    // A machine without certificates cannot even begin.
+    let Ok(client) = Client::new(&url, "dev", None) else {
+        return;
+    };
+    let error = client
+        .submit(b"{}", &SubmitOptions::default())
+        .await
+        .unwrap_err();
+    assert!(matches!(error, ClientError::Insecure { .. }), "{error:?}");
+    assert!(!error.is_transient());
+}

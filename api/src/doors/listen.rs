@@ -64,12 +64,11 @@ pub async fn serve<L: Accept>(
         .pipeline_flush(true)
         .keep_alive(true);
     loop {
-        // OK because the semaphore is never closed.
-        let place = places
-            .clone()
-            .acquire_owned()
-            .await
-            .expect("listen::serve: places");
+        let place = tokio::select! {
+            // OK because the semaphore is never closed.
+            place = places.clone().acquire_owned() => place.expect("listen::serve: places"),
+            () = stopped(&mut stop) => break,
+        };
         let stream = tokio::select! {
             accepted = listener.next() => match accepted {
                 Ok(stream) => stream,

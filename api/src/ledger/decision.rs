@@ -6,7 +6,7 @@ use countersign_verifier::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::{error::Code, state::Decided};
+use crate::{code::Code, state::Decided};
 
 /// An effect or a detail that a leaf records has at most this many bytes.
 pub const DECISION_BYTES_MAX: usize = 4_096;
@@ -24,26 +24,39 @@ pub(super) fn decision_text(decided: &Decided) -> String {
     canonical(&Value::Object(object))
 }
 
-/// The result of a leaf's decision as an object, and whether it was applied.
+/// What an operation's leaf records.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Recorded {
+    /// It was done: the effect.
+    Applied(Map<String, Value>),
+    /// It was refused: why, and the detail.
+    Refused(Code, Map<String, Value>),
+}
+
+/// What an operation's leaf records.
 ///
 /// # Errors
-/// What is wrong with the text.
-pub fn decision_of(leaf: &Leaf<'_>) -> Result<(Option<Code>, Map<String, Value>), String> {
-    let text = match leaf {
-        Leaf::Operation(operation) => match operation.decision {
-            Decision::Applied { effect } => (None, effect),
-            Decision::Refused { code, detail } => (Code::from_name(code), detail),
-        },
-        _ => return Err("not an operation".into()),
+/// What is wrong with the text; a code that this release does not know.
+pub fn decision_of(leaf: &Leaf<'_>) -> Result<Recorded, String> {
+    let Leaf::Operation(operation) = leaf else {
+        return Err("not an operation".into());
     };
-    match parse_json(text.1.as_bytes()) {
-        Ok(Value::Object(map)) => Ok((text.0, map)),
+    let object = |text: &str| match parse_json(text.as_bytes()) {
+        Ok(Value::Object(map)) => Ok(map),
         Ok(_) => Err("not an object".into()),
         Err(e) => Err(e.to_string()),
+    };
+    match operation.decision {
+        Decision::Applied { effect } => Ok(Recorded::Applied(object(effect)?)),
+        Decision::Refused { code, detail } => {
+            let known = Code::from_name(code)
+                .ok_or_else(|| format!("code `{code}`, which this release does not know"))?;
+            Ok(Recorded::Refused(known, object(detail)?))
+        }
     }
 }
 
-/// The class whose word a leaf's `by` is.
+/// Who asked, as answers show it.
 #[must_use]
 pub fn by_json(by: &By) -> Value {
     let class: Class = by.class;

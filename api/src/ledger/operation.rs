@@ -15,7 +15,9 @@ use super::{
 };
 use crate::{
     error::{Code, Problem},
-    state::{At, Caller, Decided, Identity, identity::Possession, refusal, request_hash, resource},
+    state::{
+        At, Caller, Decided, Identity, State, identity::Possession, refusal, request_hash, resource,
+    },
 };
 
 /// How far an operation's own time may be from log time, in milliseconds: ten minutes.
@@ -28,8 +30,8 @@ impl Ledger {
         context: &Context<'_>,
     ) -> Result<Ruling<Problem>, StoreError> {
         let operation = &request.operation;
-        let caller = match self.caller(&request.signer) {
-            Ok(caller) => caller,
+        let caller = match caller(&self.state, &request.signer) {
+            Ok(caller) => caller.clone(),
             Err(problem) => return Ok(Ruling::Refuse(problem)),
         };
         let nonce_key = nonce_key(&caller.id, &operation.nonce);
@@ -71,8 +73,7 @@ impl Ledger {
                 code.name(),
                 &resource(operation),
             );
-            if let Some(index) = self.state.refusals.folds_into(&kind, context.at) {
-                let ends = context.at + refusal::FOLD_MS;
+            if let Some((index, ends)) = self.state.refusals.folds_into(&kind, context.at) {
                 self.folds.entry(index).or_insert((0, ends)).0 += 1;
                 return Ok(Ruling::Existing(index));
             }
@@ -93,28 +94,6 @@ impl Ledger {
             }),
             Err(problem) => Ruling::Refuse(problem),
         })
-    }
-
-    /// The identity whose current key made this signature, if it may sign operations.
-    fn caller(&self, signer: &Verified) -> Result<Identity, Problem> {
-        let Some(identity) = self.state.identities.get(&signer.identity) else {
-            return Err(Problem::new(
-                Code::SignerUnknown,
-                "the key that signed is not enrolled in this account",
-            ));
-        };
-        if let Some(index) = identity.revoked {
-            return Err(revoked(identity, index));
-        }
-        if identity.key.sha256 != signer.key {
-            return Err(retired(identity));
-        }
-        if identity.possession == Possession::Stated {
-            let why = "this key may sign receipts; to sign operations it must first prove itself (identity rotate --possession)";
-            return Err(Problem::new(Code::PossessionUnproved, why)
-                .with("identity", identity.id.to_string()));
-        }
-        Ok(identity.clone())
     }
 
     /// Writes the leaf of a decided operation and takes it into the state.
@@ -161,6 +140,38 @@ impl Ledger {
         self.take(&leaf);
         Ok(leaf)
     }
+}
+
+/// Checks an operation that only reads: who asks, and when he signed. A read is no leaf, so its nonce is not used up.
+///
+/// # Errors
+/// As for a write that is not even refused in the log.
+pub fn may_read(state: &State, request: &OperationRequest, now_ms: u64) -> Result<(), Problem> {
+    caller(state, &request.signer)?;
+    fresh(&request.operation, now_ms)
+}
+
+/// The identity whose current key made this signature, if it may sign operations.
+fn caller<'s>(state: &'s State, signer: &Verified) -> Result<&'s Identity, Problem> {
+    let Some(identity) = state.identities.get(&signer.identity) else {
+        return Err(Problem::new(
+            Code::SignerUnknown,
+            "the key that signed is not enrolled in this account",
+        ));
+    };
+    if let Some(index) = identity.revoked {
+        return Err(revoked(identity, index));
+    }
+    if identity.key.sha256 != signer.key {
+        return Err(retired(identity));
+    }
+    if identity.possession == Possession::Stated {
+        let why = "this key may sign receipts; to sign operations it must first prove itself (identity rotate --possession)";
+        return Err(
+            Problem::new(Code::PossessionUnproved, why).with("identity", identity.id.to_string())
+        );
+    }
+    Ok(identity)
 }
 
 pub(super) fn revoked(identity: &Identity, index: u64) -> Problem {

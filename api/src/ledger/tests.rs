@@ -22,7 +22,7 @@ use super::*;
 use crate::{
     error::Code,
     state::{Identity, opened},
-    submit::{prepare_operation, prepare_receipt},
+    submit::{Budget, prepare_operation, prepare_receipt},
 };
 
 const ORIGIN: &str = "localhost/dev";
@@ -155,14 +155,17 @@ impl Rig {
             text.as_bytes(),
             &keys,
         );
-        let prepared = prepare_receipt(&self.state(), &envelope.to_json(), false)?;
+        let prepared = prepare_receipt(&self.state(), &envelope.to_json(), false, &Budget::of(1))?;
         self.ask(Request::Receipt(prepared.request))
     }
 
     /// What the leaf at `index` decided: the code of a refusal, or nothing.
     fn decided(&self, index: u64) -> Option<Code> {
         let bytes = self.store.entry(index).unwrap().unwrap();
-        decision_of(&Leaf::parse(&bytes).unwrap()).unwrap().0
+        match decision_of(&Leaf::parse(&bytes).unwrap()).unwrap() {
+            Recorded::Applied(_) => None,
+            Recorded::Refused(code, _) => Some(code),
+        }
     }
 
     /// The state, held against the leaves.

@@ -4,16 +4,15 @@
 //! store or a door. Maps are persistent: a version for a reader is a clone.
 
 use countersign_verifier::{
-    dsse::Envelope,
     hash::{Hash, sha256},
     json::canonical,
     key::IdentityId,
-    leaf::{Class, Decision, Leaf, OperationLeaf},
+    leaf::{Decision, Leaf, OperationLeaf},
     operation::Operation,
 };
 use serde_json::{Map, Value};
 
-use crate::error::Code;
+use crate::code::Code;
 
 pub mod identity;
 pub mod opened;
@@ -222,18 +221,6 @@ pub fn request_hash(operation: &Operation) -> Hash {
     text.push('\n');
     text.push_str(&canonical(&operation.arguments));
     sha256(text.as_bytes())
-}
-
-/// Whether a type names the payload of operations, which are no receipts.
-#[must_use]
-pub fn is_operation(envelope: &Envelope) -> bool {
-    envelope.payload_type == countersign_verifier::operation::PAYLOAD_TYPE
-}
-
-/// Classes whose key the service does not hold.
-#[must_use]
-pub fn is_agents_own(class: Class) -> bool {
-    matches!(class, Class::AgentKey | Class::SessionKey)
 }
 
 pub(crate) fn object(text: &str) -> Result<Map<String, Value>, String> {

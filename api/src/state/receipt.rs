@@ -13,7 +13,7 @@ use super::{
     identity::malformed,
     verb::{Verb, arguments},
 };
-use crate::error::Code;
+use crate::code::Code;
 
 /// A policy names at most so many types: it is read for every receipt, and stands whole in one operation.
 const TYPES_MAX: usize = 64;

@@ -10,7 +10,7 @@ use super::{
     identity::malformed,
     verb::{Verb, arguments},
 };
-use crate::error::Code;
+use crate::code::Code;
 
 /// How long a repeat of a refusal is answered with the first one's leaf, in milliseconds.
 pub const FOLD_MS: u64 = 60_000;
@@ -51,11 +51,11 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// The leaf that a repeat at `at` is answered with.
+    /// The leaf that a repeat at `at` is answered with, and when its minute ends.
     #[must_use]
-    pub fn folds_into(&self, kind: &Kind, at: u64) -> Option<u64> {
+    pub fn folds_into(&self, kind: &Kind, at: u64) -> Option<(u64, u64)> {
         let (index, first_at) = self.first.get(kind)?;
-        (at.saturating_sub(*first_at) < FOLD_MS).then_some(*index)
+        (at.saturating_sub(*first_at) < FOLD_MS).then_some((*index, first_at + FOLD_MS))
     }
 
     /// Takes in a refusal's leaf, and forgets those that no repeat can meet any more.
@@ -124,8 +124,8 @@ mod tests {
         let mut refusals = Refusals::default();
         refusals.note(kind("A"), 5, 1_000);
         for (at, code, expected) in [
-            (1_000, "A", Some(5)),
-            (60_999, "A", Some(5)),
+            (1_000, "A", Some((5, 61_000))),
+            (60_999, "A", Some((5, 61_000))),
             (61_000, "A", None),
             (1_000, "B", None),
         ] {
@@ -144,7 +144,7 @@ mod tests {
         refusals.note(kind("A"), 2, 60_000);
         refusals.note(kind("B"), 3, 60_001);
         assert_eq!(refusals.iter().count(), 2);
-        assert_eq!(refusals.folds_into(&kind("A"), 60_001), Some(2));
+        assert_eq!(refusals.folds_into(&kind("A"), 60_001), Some((2, 120_000)));
         assert_eq!(refusals.by_time.len(), 2);
     }
 

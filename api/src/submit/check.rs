@@ -1,5 +1,7 @@
 //! What came in, its form and its signatures: shown is only that a key signed, never that it may.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use countersign_log::Key;
 use countersign_verifier::{
     dsse::{Envelope, Signature},
@@ -20,6 +22,9 @@ use crate::{
 /// One envelope may cost at most this many signature checks: 16 signatures without a keyid against 16 keys each. More is
 /// somebody who wants to spend our time; a keyid makes one check of it.
 const TRIES_MAX: usize = 256;
+/// In a body of many envelopes, so many checks an envelope on average: those that name their keys need one a signature.
+const TRIES_EACH: usize = 8;
+
 /// A signature of an envelope that is not stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
@@ -31,12 +36,64 @@ pub struct Dropped {
     pub reason: &'static str,
 }
 
+/// How many signature checks a request may still cost. Shared by the cores that check one body.
+pub struct Budget(AtomicUsize);
+
+impl Budget {
+    /// For a body of so many envelopes.
+    #[must_use]
+    pub fn of(envelopes: usize) -> Budget {
+        Budget(AtomicUsize::new(TRIES_MAX + TRIES_EACH * envelopes))
+    }
+
+    fn take(&self) -> bool {
+        let less = |left: usize| left.checked_sub(1);
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+            .is_ok()
+    }
+}
+
 /// A receipt ready for the writer.
 pub struct PreparedReceipt {
     /// For the writer.
     pub request: ReceiptRequest,
-    /// What is left out of the leaf already; more can follow when it is judged.
-    pub dropped: Vec<Dropped>,
+    /// What the answer must say of its signatures.
+    pub signatures: Signatures,
+}
+
+/// The signatures of a receipt as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signatures {
+    /// Left out already: nothing that verifies.
+    dropped: Vec<Dropped>,
+    /// Verified: by whom, where in the envelope, under which keyid. The judge may still pass one over.
+    verified: Vec<(IdentityId, usize, String)>,
+}
+
+impl Signatures {
+    /// Those that the leaf does not have: dropped by the check, or passed over because the identity was revoked or had another
+    /// key by the time that it was judged.
+    #[must_use]
+    pub fn left_out(self, leaf: &[u8]) -> Vec<Dropped> {
+        let mut all = self.dropped;
+        // One signature that verified is the one that the leaf has, or there would be none.
+        if self.verified.len() > 1
+            && let Ok(Leaf::Receipt(stored)) = Leaf::parse(leaf)
+        {
+            let missing = self
+                .verified
+                .into_iter()
+                .filter(|(id, ..)| !stored.signers.contains(id));
+            all.extend(missing.map(|(_, position, keyid)| Dropped {
+                position,
+                keyid,
+                reason: "its key is revoked or retired",
+            }));
+        }
+        all.sort_by_key(|d| d.position);
+        all
+    }
 }
 
 /// Checks a receipt's signatures.
@@ -47,10 +104,11 @@ pub fn prepare_receipt(
     state: &State,
     body: &[u8],
     has_token: bool,
+    budget: &Budget,
 ) -> Result<PreparedReceipt, Problem> {
     let envelope = Envelope::parse(body).map_err(|e| malformed(&e))?;
     let pae = envelope.pae();
-    let (verified, dropped) = check_signatures(state, &pae, &envelope.signatures);
+    let (verified, signatures) = check_signatures(state, &pae, &envelope.signatures, budget);
     if verified.is_empty() {
         return Err(nobody(state, &envelope, has_token));
     }
@@ -66,7 +124,7 @@ pub fn prepare_receipt(
             verified,
             postings,
         },
-        dropped,
+        signatures,
     })
 }
 
@@ -86,7 +144,8 @@ pub fn prepare_operation(state: &State, envelope: Envelope) -> Result<OperationR
         );
         return Err(Problem::new(Code::Malformed, why).with("pointer", "/signed/signatures"));
     }
-    let (mut verified, _) = check_signatures(state, &envelope.pae(), &envelope.signatures);
+    let (mut verified, _) =
+        check_signatures(state, &envelope.pae(), &envelope.signatures, &Budget::of(1));
     let Some(signer) = verified.pop() else {
         return Err(nobody(state, &envelope, false));
     };
@@ -120,35 +179,53 @@ pub fn malformed(error: &JsonError) -> Problem {
     }
 }
 
-/// The keys that verify, one signature each, in order of identity; and what is dropped.
+/// The keys that verify, one signature each, in order of identity; and what became of each signature.
 fn check_signatures(
     state: &State,
     pae: &[u8],
     signatures: &[Signature],
-) -> (Vec<Verified>, Vec<Dropped>) {
+    budget: &Budget,
+) -> (Vec<Verified>, Signatures) {
     let mut verified: Vec<Verified> = Vec::with_capacity(signatures.len());
-    let mut dropped = Vec::new();
+    let mut of = Signatures {
+        dropped: Vec::new(),
+        verified: Vec::with_capacity(signatures.len()),
+    };
     let mut tries = 0;
     for (position, signature) in signatures.iter().enumerate() {
+        let keyid: String = signature.keyid.chars().take(128).collect();
         let hinted = state.identities.hinted(&signature.keyid);
-        let found = find_key(state, pae, signature, hinted, &mut tries);
-        let reason = match found {
-            Some(new) if verified.iter().all(|v| v.identity != new.identity) => {
+        let may_try = || {
+            tries += 1;
+            tries <= TRIES_MAX && budget.take()
+        };
+        let reason = match find_key(state, pae, signature, hinted, may_try) {
+            Found::Key(new) if verified.iter().all(|v| v.identity != new.identity) => {
+                of.verified.push((new.identity, position, keyid));
                 verified.push(new);
                 continue;
             }
-            Some(_) => "this identity has signed already",
-            None if hinted.is_some() => "it does not verify under the key that its keyid names",
-            None => "it verifies under no enrolled key",
+            Found::Key(_) => "this identity has signed already",
+            Found::GaveUp => "too many keys would have to be tried: name the key in keyid",
+            Found::None if hinted.is_some() => {
+                "it does not verify under the key that its keyid names"
+            }
+            Found::None => "it verifies under no enrolled key",
         };
-        dropped.push(Dropped {
+        of.dropped.push(Dropped {
             position,
-            keyid: signature.keyid.chars().take(128).collect(),
+            keyid,
             reason,
         });
     }
     verified.sort_unstable_by_key(|v| v.identity);
-    (verified, dropped)
+    (verified, of)
+}
+
+enum Found {
+    Key(Verified),
+    None,
+    GaveUp,
 }
 
 /// Tries the identity that the keyid names, then, where they are few, all others. Keys of revoked identities and retired keys
@@ -158,22 +235,17 @@ fn find_key(
     pae: &[u8],
     signature: &Signature,
     hinted: Option<&Identity>,
-    tries: &mut usize,
-) -> Option<Verified> {
-    let others = state
-        .identities
-        .all_if_few()
-        .into_iter()
-        .flatten()
-        .filter(|i| hinted.is_none_or(|h| h.id != i.id));
+    mut may_try: impl FnMut() -> bool,
+) -> Found {
+    let all = state.identities.all_if_few().into_iter().flatten();
+    let others = all.filter(|i| hinted.is_none_or(|h| h.id != i.id));
     for identity in hinted.into_iter().chain(others) {
         for key in [&identity.key].into_iter().chain(&identity.retired) {
-            *tries += 1;
-            if *tries > TRIES_MAX {
-                return None;
+            if !may_try() {
+                return Found::GaveUp;
             }
             if key.public.verify(pae, &signature.sig) {
-                return Some(Verified {
+                return Found::Key(Verified {
                     identity: identity.id,
                     key: key.sha256,
                     signature: signature.sig.clone(),
@@ -181,7 +253,7 @@ fn find_key(
             }
         }
     }
-    None
+    Found::None
 }
 
 fn nobody(state: &State, envelope: &Envelope, has_token: bool) -> Problem {
@@ -220,39 +292,4 @@ fn subjects(envelope: &Envelope) -> impl Iterator<Item = Hash> {
     digests
         .filter(|(algorithm, _)| algorithm == "sha256")
         .filter_map(|(_, digest)| Hash::from_hex(&digest).ok())
-}
-
-/// All signatures of the envelope that the leaf does not have: those dropped by the check, and those that the judge passed
-/// over because their identity was revoked or had another key by then.
-#[must_use]
-pub fn left_out(envelope: &[u8], leaf: &[u8], dropped: &[Dropped]) -> Vec<Dropped> {
-    let Ok(sent) = Envelope::parse(envelope) else {
-        return dropped.to_vec();
-    };
-    if sent.signatures.len() == 1 {
-        return Vec::new();
-    }
-    let Ok(Leaf::Receipt(stored)) = Leaf::parse(leaf) else {
-        return dropped.to_vec();
-    };
-    let mut all = dropped.to_vec();
-    for (position, signature) in sent.signatures.iter().enumerate() {
-        let known = dropped.iter().any(|d| d.position == position);
-        if !known && stored.envelope.signatures.len() + all.len() < sent.signatures.len() {
-            let kept = stored
-                .envelope
-                .signatures
-                .iter()
-                .any(|s| s.sig == signature.sig);
-            if !kept {
-                all.push(Dropped {
-                    position,
-                    keyid: signature.keyid.chars().take(128).collect(),
-                    reason: "its key is revoked or retired",
-                });
-            }
-        }
-    }
-    all.sort_by_key(|d| d.position);
-    all
 }

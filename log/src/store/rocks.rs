@@ -16,7 +16,10 @@ mod open;
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError, RwLock},
+    sync::{
+        Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use rocksdb::{
@@ -56,6 +59,8 @@ pub struct RocksStore {
     shared: Shared,
     /// After a reload that failed: open for reading only, or `None` if not even that can be done.
     db: RwLock<Option<DB>>,
+    /// Whether that database is open for writing.
+    writable: AtomicBool,
     tidemark: Mutex<Tidemark>,
     /// Held from the compare to the end of the write: RocksDB allows one process, this allows one committer in it.
     committer: Mutex<()>,
@@ -112,6 +117,7 @@ impl RocksStore {
             folder: folder.to_owned(),
             shared: shared.clone(),
             db: RwLock::new(Some(db)),
+            writable: AtomicBool::new(true),
             tidemark: Mutex::new(Tidemark::open(tidemark)?),
             committer: Mutex::new(()),
             sync,
@@ -132,11 +138,9 @@ impl RocksStore {
         self.read(|db| db.write_opt(batch, &self.sync).map_err(|e| trouble(&e)))
     }
 
-    /// Moves what is in memory into files, as before a clean close.
-    ///
-    /// # Errors
-    /// `Unavailable`.
-    pub fn flush(&self) -> Result<(), StoreError> {
+    /// Moves what is in memory into files.
+    #[cfg(test)]
+    fn flush(&self) -> Result<(), StoreError> {
         self.read(|db| {
             for name in [ENTRIES, TILES, UNIQUE, POSTINGS] {
                 db.flush_cf(family(db, name)).map_err(|e| trouble(&e))?;
@@ -334,17 +338,25 @@ impl Store for RocksStore {
 
     fn reload(&self) -> Result<(), StoreError> {
         let mut db = self.db.write().unwrap_or_else(PoisonError::into_inner);
-        // Closed first: RocksDB lets nobody, this process included, open a folder twice.
-        *db = None;
+        // Closed first: RocksDB lets nobody, this process included, open a folder for writing twice. One that is open for
+        // reading only holds no lock and stays until there is a better one.
+        if self.writable.swap(false, Ordering::SeqCst) {
+            *db = None;
+        }
         match open_existing(&self.folder, &self.shared) {
-            Ok(opened) => *db = Some(opened),
+            Ok(opened) => {
+                *db = Some(opened);
+                self.writable.store(true, Ordering::SeqCst);
+                Ok(())
+            }
             Err(error) => {
                 // A full or read-only disk: what is durable can still be read until it opens for writing again.
-                *db = open_to_read(&self.folder, &self.shared).ok();
-                return Err(error);
+                if db.is_none() {
+                    *db = open_to_read(&self.folder, &self.shared).ok();
+                }
+                Err(error)
             }
         }
-        Ok(())
     }
 }
 

@@ -9,18 +9,21 @@ use super::{Job, Stop, Writer, load, refuse};
 use crate::{
     guard,
     judge::Judge,
-    log::StartError,
+    log::{Committed, StartError},
     store::{Growth, StoreError},
 };
 
-/// How long a store that does not open again is left alone.
-const RELOAD_PAUSE: Duration = Duration::from_millis(500);
+/// How long a store that does not open again is left alone at first; twice as long after each further try.
+const RELOAD_PAUSE: Duration = Duration::from_millis(250);
+/// The longest pause: a disk that has room again is written to again within this time.
+const RELOAD_PAUSE_MAX: Duration = Duration::from_secs(8);
 
 impl<J: Judge> Writer<J> {
     /// After an unknown outcome: everything in memory is dropped, and what is durable is read again.
     pub(super) fn recover(&mut self, queue: &mpsc::Receiver<Job<J>>, error: StoreError) {
         let mut stop = Stop::Store(error);
         self.clean = false;
+        let mut pause = RELOAD_PAUSE;
         tracing::error!(%stop, "writing stops; reading again what is durable");
         loop {
             self.shared.stop.store(Some(Arc::new(stop.clone())));
@@ -35,14 +38,15 @@ impl<J: Judge> Writer<J> {
                 }
             }
             // Whoever comes meanwhile is answered, not kept; a queue that is closed for good ends the wait.
-            match queue.recv_timeout(RELOAD_PAUSE) {
-                Ok(job) => refuse(Some(job), &stop),
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            let until = std::time::Instant::now() + pause;
+            while let Some(left) = until.checked_duration_since(std::time::Instant::now()) {
+                match queue.recv_timeout(left) {
+                    Ok(job) => refuse(Some(job), &stop),
+                    Err(mpsc::RecvTimeoutError::Timeout) => break,
+                    Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                }
             }
-            for job in queue.try_iter() {
-                refuse(Some(job), &stop);
-            }
+            pause = (2 * pause).min(RELOAD_PAUSE_MAX);
         }
         self.clean = true;
         self.shared.stop.store(None);
@@ -59,10 +63,8 @@ impl<J: Judge> Writer<J> {
         guard::check(&*self.shared.store, &loaded.edge).map_err(|e| Stop::Guard(e.to_string()))?;
         self.snapshot_at = loaded.snapshot_at;
         self.edge = loaded.edge;
-        self.shared
-            .committed
-            .store(Arc::new(self.edge.clone().into()));
-        self.shared.version.store(Arc::new(self.judge.version()));
+        let committed = Committed::new(self.edge.clone(), self.judge.version());
+        self.shared.committed.store(Arc::new(committed));
         Ok(())
     }
 

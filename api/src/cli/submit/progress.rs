@@ -25,7 +25,7 @@ impl Progress {
     /// Nothing shows yet.
     pub fn new() -> Progress {
         let style =
-            ProgressStyle::with_template("{spinner} {pos} handed in, {per_sec}, {elapsed} {msg}");
+            ProgressStyle::with_template("{spinner} {pos} answered, {per_sec}, {elapsed} {msg}");
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         // OK because the template is a constant; a bar without style would only look different.
         let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));

@@ -44,9 +44,13 @@ pub enum Missing {
 }
 
 impl Outcome {
-    /// The service could not be reached, or took nothing, for as long as anybody was ready to try.
+    /// The service could not be reached, or answered nothing that makes sense, or took nothing for as long as anybody was ready
+    /// to try.
     pub fn is_hopeless(&self) -> bool {
-        matches!(&self.answer, Answer::Failed(error) if error.is_transient())
+        let Answer::Failed(error) = &self.answer else {
+            return false;
+        };
+        error.is_transient() || error.problem().is_none()
     }
 
     /// Nobody answered.

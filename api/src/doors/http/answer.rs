@@ -11,7 +11,7 @@ use crate::{
     app::App,
     doors::{DEADLINE_MS, DEADLINE_MS_MAX},
     error::{Code, Problem},
-    ledger::{by_json, decision_of},
+    ledger::{Recorded, by_json, decision_of},
     query,
     submit::{Dropped, Wait, Wanted, Written},
 };
@@ -112,8 +112,10 @@ fn entry(app: &App, account: &Account, written: &Written, wanted: Wanted) -> Val
         "state": written.state.name(),
         "evidence_url": evidence_url(app, account, leaf.index),
     });
+    // Reads tiles: other requests of this thread go on elsewhere meanwhile.
     if wanted.proof
-        && let Ok(proof) = query::proof(&account.reader(), leaf.index)
+        && let Ok(proof) =
+            tokio::task::block_in_place(|| query::proof(&account.reader(), leaf.index))
     {
         entry["proof"] = proof.to_text().into();
     }
@@ -159,22 +161,19 @@ pub fn operation(
         // Answered with an earlier refusal of the same kind: this request has no leaf of its own.
         entry["folded"] = true.into();
     }
-    let (refused, mut members) = decision_of(&leaf).map_err(|e| Problem::internal(&e))?;
-    if let Some(code) = refused {
-        let message = members.remove("message");
-        let mut problem = Problem::new(
-            code,
-            message
-                .as_ref()
-                .and_then(Value::as_str)
-                .unwrap_or(code.title()),
-        );
-        problem.detail = members;
-        problem.entry = Some(entry);
-        return Err(problem);
-    }
+    let effect = match decision_of(&leaf).map_err(|e| Problem::internal(&e))? {
+        Recorded::Applied(effect) => effect,
+        Recorded::Refused(code, mut detail) => {
+            let message = detail.remove("message");
+            let message = message.as_ref().and_then(Value::as_str);
+            let mut problem = Problem::new(code, message.unwrap_or(code.title()));
+            problem.detail = detail;
+            problem.entry = Some(entry);
+            return Err(problem);
+        }
+    };
     let status = if written.reached { 200 } else { 202 };
-    let body = json!({"result": result(&asked.arguments, &members), "entry": entry, "server_time": app.server_time()});
+    let body = json!({"result": result(&asked.arguments, &effect), "entry": entry, "server_time": app.server_time()});
     Ok((status, body))
 }
 

@@ -6,7 +6,12 @@ use axum::{body::Body, extract::Request, http::header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
-use crate::error::{Code, Problem};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::{
+    app::App,
+    error::{Code, Problem},
+};
 
 /// The media type of a request, lower case and without parameters; `None` if there is none.
 pub(super) fn media_type(request: &Request) -> Option<String> {
@@ -21,8 +26,13 @@ pub(super) fn media_type(request: &Request) -> Option<String> {
     )
 }
 
-/// Reads a body of at most `limit` bytes within `time`. A stated length above the limit is refused before anything is read.
-pub(super) async fn read(request: Request, limit: usize, time: Duration) -> Result<Bytes, Problem> {
+/// Reads a body of at most `limit` bytes. A stated length above the limit is refused before anything is read. The permit stands
+/// for the memory: to be kept until the request is answered.
+pub(super) async fn read(
+    app: &App,
+    request: Request,
+    limit: usize,
+) -> Result<(Bytes, OwnedSemaphorePermit), Problem> {
     if request
         .headers()
         .get(header::CONTENT_ENCODING)
@@ -40,10 +50,20 @@ pub(super) async fn read(request: Request, limit: usize, time: Duration) -> Resu
     if let Some(bytes) = stated.filter(|stated| *stated > limit as u64) {
         return Err(too_large(limit).with("bytes", bytes));
     }
+    // A body of no stated length may turn out to be as long as any.
+    let bytes = stated
+        .and_then(|s| usize::try_from(s).ok())
+        .unwrap_or(limit);
+    let permits = u32::try_from(bytes.div_ceil(1_024)).unwrap_or(u32::MAX);
+    let held = app.bodies.clone().try_acquire_many_owned(permits).map_err(|_| {
+        Problem::new(Code::Busy, "bodies of other requests fill the memory set aside for them; see `body_memory_bytes` in /health")
+            .retry_after(1_000)
+    })?;
+    let time = Duration::from_secs(app.config.limits.request_timeout_s);
     let collected =
         tokio::time::timeout(time, Limited::new(request.into_body(), limit).collect()).await;
     match collected {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Ok(body)) => Ok((body.to_bytes(), held)),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(limit)),
         Ok(Err(_)) => Err(Problem::new(Code::Malformed, "the body broke off")),
         Err(_) => Err(Problem::new(

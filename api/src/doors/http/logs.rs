@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::{Shared, readable};
 use crate::{
+    account::Account,
     error::{Code, Problem},
     query::{self, By},
     state,
@@ -28,25 +29,40 @@ async fn read(
     app: Shared,
     account: &str,
     headers: HeaderMap,
-    work: impl FnOnce(&Reader<state::State>, &HeaderMap) -> Result<Response, Problem> + Send + 'static,
+    work: impl FnOnce(&Account, &HeaderMap) -> Result<Response, Problem> + Send + 'static,
 ) -> Response {
-    let reader = match readable(&app, account, &headers) {
-        Ok(account) => account.reader(),
+    let account = match readable(&app, account, &headers) {
+        Ok(account) => account.clone(),
         Err(problem) => return open_to_all(problem.into_response()),
     };
-    let answer = tokio::task::spawn_blocking(move || {
-        work(&reader, &headers).unwrap_or_else(IntoResponse::into_response)
-    })
-    .await;
-    open_to_all(answer.unwrap_or_else(|e| Problem::internal(&e).into_response()))
+    let public = account.public;
+    let read = move || work(&account, &headers).unwrap_or_else(IntoResponse::into_response);
+    let answer = tokio::task::spawn_blocking(read).await;
+    let answer = answer.unwrap_or_else(|e| Problem::internal(&e).into_response());
+    if public {
+        open_to_all(answer)
+    } else {
+        for_one_alone(answer)
+    }
 }
 
-/// What anybody may read, a page from anywhere may read too; a private account's answers need a token that no foreign page has.
+/// What anybody may read, a page from anywhere may read too.
 fn open_to_all(mut answer: Response) -> Response {
-    answer
-        .headers_mut()
+    let headers = answer.headers_mut();
+    headers
         .entry(header::ACCESS_CONTROL_ALLOW_ORIGIN)
         .or_insert(HeaderValue::from_static("*"));
+    answer
+}
+
+/// What was read with a token: no cache may keep it for somebody without one, and no foreign page may read it.
+fn for_one_alone(mut answer: Response) -> Response {
+    let headers = answer.headers_mut();
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("private, no-store"),
+    );
+    headers.remove(header::ACCESS_CONTROL_ALLOW_ORIGIN);
     answer
 }
 
@@ -55,7 +71,8 @@ pub(super) async fn checkpoint(
     Path(account): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    read(app, &account, headers, |reader, headers| {
+    read(app, &account, headers, |account, headers| {
+        let reader = &account.reader();
         Ok(serve::checkpoint(reader, headers))
     })
     .await
@@ -66,7 +83,8 @@ pub(super) async fn tile(
     Path((account, path)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    read(app, &account, headers, move |reader, headers| {
+    read(app, &account, headers, move |account, headers| {
+        let reader = &account.reader();
         Ok(serve::resource(reader, &format!("tile/{path}"), headers))
     })
     .await
@@ -85,7 +103,8 @@ pub(super) async fn consistency(
     span: Result<Query<Span>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
-    read(app, &account, headers, move |reader, headers| {
+    read(app, &account, headers, move |account, headers| {
+        let reader = &account.reader();
         let span = parameters(span)?;
         Ok(serve::consistency(reader, span.from, span.to, headers))
     })
@@ -97,15 +116,11 @@ pub(super) async fn policy(
     Path(account): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    match readable(&app, &account, &headers) {
-        Ok(account) => open_to_all(serve::found(
-            &headers,
-            account.policy.clone().into_bytes(),
-            TEXT,
-            NO_STORE,
-        )),
-        Err(problem) => open_to_all(problem.into_response()),
-    }
+    read(app, &account, headers, |account, headers| {
+        let policy = account.policy.clone().into_bytes();
+        Ok(serve::found(headers, policy, TEXT, NO_STORE))
+    })
+    .await
 }
 
 pub(super) async fn keys(
@@ -113,15 +128,21 @@ pub(super) async fn keys(
     Path(account): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    let (origin, vkey) = match readable(&app, &account, &headers) {
-        Ok(account) => (account.origin.clone(), account.vkey.clone()),
-        Err(problem) => return open_to_all(problem.into_response()),
-    };
-    read(app, &account, headers, move |reader, headers| {
-        let version = reader.version();
-        let identities: Vec<_> = version.identities.iter().map(row).collect();
-        let body = json!({"origin": origin, "log_vkey": vkey, "as_of": {"size": version.size}, "identities": identities});
-        Ok(serve::found(headers, body.to_string().into_bytes(), JSON, NO_STORE))
+    read(app, &account, headers, |account, headers| {
+        let (head, state) = account.reader().committed();
+        let identities: Vec<_> = state.identities.iter().map(row).collect();
+        let body = json!({
+            "origin": account.origin,
+            "log_vkey": account.vkey,
+            "as_of": {"size": head.size},
+            "identities": identities,
+        });
+        Ok(serve::found(
+            headers,
+            body.to_string().into_bytes(),
+            JSON,
+            NO_STORE,
+        ))
     })
     .await
 }
@@ -131,7 +152,8 @@ pub(super) async fn evidence(
     Path((account, index)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    read(app, &account, headers, move |reader, headers| {
+    read(app, &account, headers, move |account, headers| {
+        let reader = &account.reader();
         let index = number(&index)?;
         evidence_at(reader, index, headers)
     })
@@ -143,7 +165,8 @@ pub(super) async fn evidence_by_hash(
     Path((account, hash)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    read(app, &account, headers, move |reader, headers| {
+    read(app, &account, headers, move |account, headers| {
+        let reader = &account.reader();
         let hash = digest("leaf_hash", &hash)?;
         evidence_at(reader, query::index_of(reader, &hash)?, headers)
     })
@@ -189,7 +212,8 @@ pub(super) async fn evidence_set(
     asked: Result<Query<Indexes>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
-    read(app, &account, headers, move |reader, headers| {
+    read(app, &account, headers, move |account, headers| {
+        let reader = &account.reader();
         let asked = parameters(asked)?;
         let indexes: Vec<u64> = asked
             .indexes
@@ -220,7 +244,8 @@ pub(super) async fn lookup(
     asked: Result<Query<Lookup>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
-    read(app, &account, headers, move |reader, headers| {
+    read(app, &account, headers, move |account, headers| {
+        let reader = &account.reader();
         let asked = parameters(asked)?;
         let by = match (asked.payload_sha256, asked.subject_sha256) {
             (Some(payload), None) => By::Payload(digest("payload_sha256", &payload)?),

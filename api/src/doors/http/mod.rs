@@ -55,7 +55,7 @@ pub fn router(app: Shared) -> Router {
         .route("/v1/{tool}", post(tools::call).fallback(method))
         .nest("/log/{account}", log)
         .fallback(any(nothing))
-        .method_not_allowed_fallback(method)
+        .method_not_allowed_fallback(not_allowed)
         .layer(middleware::from_fn_with_state(app.clone(), gate))
         // Tiles and bundles are most of what is read; what is small or hashed already gains nothing.
         .layer(CompressionLayer::new().compress_when(SizeAbove::new(1_024).and(Compressible)))
@@ -68,7 +68,7 @@ struct Compressible;
 
 impl Predicate for Compressible {
     fn should_compress<B: axum::body::HttpBody>(&self, response: &axum::http::Response<B>) -> bool {
-        // T33: an error is never labelled as compressed; and of octet streams only bundles are larger than a tile.
+        // An error is never labelled as compressed (tlog-tiles); and of octet streams only bundles are larger than a tile.
         let large = response
             .body()
             .size_hint()
@@ -178,15 +178,16 @@ async fn nothing() -> Problem {
     )
 }
 
+/// Of addresses that take POST alone.
 async fn method(method: Method) -> Response {
-    let mut answer = Problem::new(
-        Code::MethodNotAllowed,
-        format!("{method} is not taken at this address"),
-    )
-    .into_response();
+    let mut answer = not_allowed(method).await.into_response();
+    let headers = answer.headers_mut();
+    headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
     answer
-        .headers_mut()
-        .entry(header::ALLOW)
-        .or_insert(HeaderValue::from_static("POST"));
-    answer
+}
+
+/// Of all others: what they take is added to the answer by the router.
+async fn not_allowed(method: Method) -> Problem {
+    let why = format!("{method} is not taken at this address");
+    Problem::new(Code::MethodNotAllowed, why)
 }

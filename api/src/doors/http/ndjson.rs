@@ -1,6 +1,6 @@
 //! Many receipts in one body: checked on all cores, written in the order of their lines, answered a line each.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use axum::{
     body::Body,
@@ -11,13 +11,13 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use super::{Shared, receipts};
+use super::{Shared, answer};
 use crate::{
     account::Account,
     doors::NDJSON_LINES_MAX,
     error::{Code, Problem},
     ledger::Request,
-    submit::{self, Dropped, PreparedReceipt, Wanted},
+    submit::{self, Budget, PreparedReceipt, Signatures, Wanted},
 };
 
 /// Lines checked by one core at a time: some milliseconds of work, so that a chunk is written while the next is checked.
@@ -36,13 +36,14 @@ type Answered = Vec<(usize, u16, Value)>;
 
 pub(super) async fn many(
     app: &Shared,
-    account: &std::sync::Arc<Account>,
+    account: &Arc<Account>,
     body: Bytes,
     has_token: bool,
     wanted: Wanted,
 ) -> Result<Response, Problem> {
     let lines = lines(&body)?;
     let ahead = std::thread::available_parallelism().map_or(2, usize::from) + 1;
+    let budget = Arc::new(Budget::of(lines.len()));
     let mut chunks = lines.chunks(CHUNK);
     let mut checking: VecDeque<JoinHandle<Checked>> = VecDeque::new();
     let mut writing: Vec<JoinHandle<Answered>> = Vec::new();
@@ -50,13 +51,13 @@ pub(super) async fn many(
         while checking.len() < ahead
             && let Some(chunk) = chunks.next()
         {
-            checking.push_back(check(account, &body, chunk.to_vec(), has_token));
+            checking.push_back(check(account, &body, chunk.to_vec(), has_token, &budget));
         }
         let Some(next) = checking.pop_front() else {
             break;
         };
         let checked = next.await.map_err(|e| Problem::internal(&e))?;
-        writing.push(write(app, account, &body, checked, wanted));
+        writing.push(write(app, account, checked, wanted));
     }
     let mut text = String::new();
     for chunk in writing {
@@ -70,6 +71,9 @@ pub(super) async fn many(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/x-ndjson"),
     );
+    answer
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(answer)
 }
 
@@ -101,16 +105,18 @@ fn lines(body: &[u8]) -> Result<Vec<Line>, Problem> {
 }
 
 fn check(
-    account: &std::sync::Arc<Account>,
+    account: &Arc<Account>,
     body: &Bytes,
     lines: Vec<Line>,
     has_token: bool,
+    budget: &Arc<Budget>,
 ) -> JoinHandle<Checked> {
-    let (account, body) = (account.clone(), body.clone());
+    let (account, body, budget) = (account.clone(), body.clone(), budget.clone());
     tokio::task::spawn_blocking(move || {
         let state = account.reader().version();
         let one = |line: Line| {
-            let prepared = submit::prepare_receipt(&state, &body[line.start..line.end], has_token);
+            let prepared =
+                submit::prepare_receipt(&state, &body[line.start..line.end], has_token, &budget);
             (
                 line,
                 prepared.map_err(|problem| problem.with("line", line.number)),
@@ -123,23 +129,22 @@ fn check(
 /// Hands a chunk to the writer now, so that chunks are written in order; waits for it in a task of its own.
 fn write(
     app: &Shared,
-    account: &std::sync::Arc<Account>,
-    body: &Bytes,
+    account: &Arc<Account>,
     checked: Checked,
     wanted: Wanted,
 ) -> JoinHandle<Answered> {
     let mut requests = Vec::with_capacity(checked.len());
-    let mut rows: Vec<(Line, Result<Vec<Dropped>, Problem>)> = Vec::with_capacity(checked.len());
+    let mut rows: Vec<(Line, Result<Signatures, Problem>)> = Vec::with_capacity(checked.len());
     for (line, prepared) in checked {
         match prepared {
             Ok(prepared) => {
                 requests.push(Request::Receipt(prepared.request));
-                rows.push((line, Ok(prepared.dropped)));
+                rows.push((line, Ok(prepared.signatures)));
             }
             Err(problem) => rows.push((line, Err(problem))),
         }
     }
-    let (app, account, body) = (app.clone(), account.clone(), body.clone());
+    let (app, account) = (app.clone(), account.clone());
     let pending = submit::hand_over(&account, requests);
     tokio::spawn(async move {
         let written = match pending {
@@ -147,23 +152,26 @@ fn write(
             Err(problem) => Err(problem),
         };
         let mut written = written.map(Vec::into_iter);
-        let answer = |(line, dropped): (Line, Result<Vec<Dropped>, Problem>)| {
-            let outcome = dropped.and_then(|dropped| match &mut written {
+        let respond = |(line, signatures): (Line, Result<Signatures, Problem>)| {
+            let outcome = signatures.and_then(|signatures| match &mut written {
                 // OK because the writer answers each request that it was handed.
-                Ok(written) => written.next().expect("ndjson::write").map(|w| (w, dropped)),
+                Ok(written) => written
+                    .next()
+                    .expect("ndjson::write")
+                    .map(|w| (w, signatures)),
                 Err(problem) => Err(problem.clone()),
             });
             match outcome {
-                Ok((written, dropped)) => {
-                    let envelope = &body[line.start..line.end];
+                Ok((written, signatures)) => {
+                    let dropped = signatures.left_out(&written.leaf.leaf);
                     let (status, value) =
-                        receipts::respond(&app, &account, &written, wanted, &dropped, envelope);
+                        answer::receipt(&app, &account, &written, wanted, &dropped);
                     (line.number, status, value)
                 }
                 Err(problem) => (line.number, problem.code.status(), problem.to_json()),
             }
         };
-        rows.into_iter().map(answer).collect()
+        rows.into_iter().map(respond).collect()
     })
 }
 

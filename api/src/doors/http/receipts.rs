@@ -1,6 +1,6 @@
 //! `POST /log/<account>/receipts`: one envelope, or many as NDJSON.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::{
     extract::{Path, Query, Request as HttpRequest, State, rejection::QueryRejection},
@@ -12,11 +12,10 @@ use bytes::Bytes;
 use super::{Shared, answer, body, ndjson, token};
 use crate::{
     account::Account,
-    app::App,
     doors::{BODY_BYTES_MAX, NDJSON_BYTES_MAX},
     error::{Code, Problem},
     ledger::Request,
-    submit::{self, Dropped, Wanted},
+    submit::{self, Budget, Wanted},
 };
 
 pub(super) async fn receipts(
@@ -49,14 +48,13 @@ async fn take(
         ask.map_err(|e| Problem::new(Code::Malformed, format!("query: {}", e.body_text())))?;
     let wanted = ask.wanted()?;
     let has_token = token(app, request.headers())?.is_some();
-    let time = Duration::from_secs(app.config.limits.request_timeout_s);
     match body::media_type(&request).as_deref() {
         Some("application/json" | "application/vnd.dsse.envelope.v1+json") => {
-            let bytes = body::read(request, BODY_BYTES_MAX, time).await?;
+            let (bytes, _held) = body::read(app, request, BODY_BYTES_MAX).await?;
             one(app, &account, &bytes, has_token, wanted).await
         }
         Some("application/x-ndjson") => {
-            let bytes = body::read(request, NDJSON_BYTES_MAX, time).await?;
+            let (bytes, _held) = body::read(app, request, NDJSON_BYTES_MAX).await?;
             ndjson::many(app, &account, bytes, has_token, wanted).await
         }
         _ => {
@@ -73,28 +71,17 @@ async fn one(
     has_token: bool,
     wanted: Wanted,
 ) -> Result<Response, Problem> {
-    let prepared = submit::prepare_receipt(&account.reader().version(), bytes, has_token)?;
-    let mut written =
-        submit::write(account, vec![Request::Receipt(prepared.request)], wanted).await?;
+    let version = account.reader().version();
+    let prepared = submit::prepare_receipt(&version, bytes, has_token, &Budget::of(1))?;
+    let requests = vec![Request::Receipt(prepared.request)];
+    let mut written = submit::write(account, requests, wanted).await?;
     // OK because one request has one answer.
     let written = written.pop().expect("receipts::one")?;
-    let (status, value) = respond(app, account, &written, wanted, &prepared.dropped, bytes);
+    let dropped = prepared.signatures.left_out(&written.leaf.leaf);
+    let (status, value) = answer::receipt(app, account, &written, wanted, &dropped);
     // OK because both statuses are constants of `answer`.
     Ok(body::json(
         StatusCode::from_u16(status).expect("receipts::one: status"),
         value.to_string(),
     ))
-}
-
-/// The answer, with the signatures that the judge left out added to those that the check had left out.
-pub(super) fn respond(
-    app: &App,
-    account: &Account,
-    written: &submit::Written,
-    wanted: Wanted,
-    dropped: &[Dropped],
-    envelope: &[u8],
-) -> (u16, serde_json::Value) {
-    let judged = submit::left_out(envelope, &written.leaf.leaf, dropped);
-    answer::receipt(app, account, written, wanted, &judged)
 }

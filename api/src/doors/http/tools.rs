@@ -1,6 +1,6 @@
 //! `POST /v1/<tool>`: the tools over HTTP.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::{
     extract::{Path, Request as HttpRequest, State},
@@ -16,7 +16,7 @@ use crate::{
     app::App,
     doors::BODY_BYTES_MAX,
     error::{Code, Problem},
-    ledger::Request,
+    ledger::{Request, may_read},
     submit,
     tools::{Handler, Tool, find},
 };
@@ -45,8 +45,7 @@ async fn run(app: &Shared, name: &str, request: HttpRequest) -> Result<Response,
         return Err(Problem::new(Code::MediaType, "a call is application/json"));
     }
     let headers = request.headers().clone();
-    let time = Duration::from_secs(app.config.limits.request_timeout_s);
-    let bytes = body::read(request, BODY_BYTES_MAX, time).await?;
+    let (bytes, _held) = body::read(app, request, BODY_BYTES_MAX).await?;
     let mut call = members(&bytes)?;
     let signed = call.remove("signed");
     let ask = ask(&mut call)?;
@@ -126,11 +125,8 @@ async fn signed_call(
     let result = match tool.handler {
         Handler::Write(result) => result,
         Handler::Read(read) => {
-            return read_answer(
-                app,
-                &account,
-                read(&account.reader().version(), &claimed.arguments)?,
-            );
+            may_read(&account.reader().version(), &request, app.now_ms())?;
+            return read_answer(app, &account, |state| read(state, &claimed.arguments));
         }
     };
     let mut written = submit::write(
@@ -196,25 +192,30 @@ fn unsigned_call(
         let why = "this changes who may sign: it needs a signature by a key that the service does not hold (`signed`), whatever the token";
         return Err(Problem::new(Code::AttributionTooLow, why));
     };
-    // One account until tokens name theirs.
-    let account = app
-        .accounts
-        .values()
-        .next()
-        .ok_or_else(|| Problem::new(Code::NotFound, "no account here"))?;
-    read_answer(app, account, read(&account.reader().version(), arguments)?)
+    // Tokens do not name an account as yet, so there must be but one.
+    let mut accounts = app.accounts.values();
+    let (Some(account), None) = (accounts.next(), accounts.next()) else {
+        let why = "several accounts are kept here, and the token names none of them: sign the call";
+        return Err(Problem::new(Code::Malformed, why));
+    };
+    read_answer(app, account, |state| read(state, arguments))
 }
 
-fn read_answer(app: &App, account: &Account, result: Value) -> Result<Response, Problem> {
-    let reader = account.reader();
-    let (version, published) = (reader.version(), reader.published());
+/// The answer to a read, all of it as of one committed size.
+fn read_answer(
+    app: &App,
+    account: &Account,
+    read: impl FnOnce(&crate::state::State) -> Result<Value, Problem>,
+) -> Result<Response, Problem> {
+    let (head, state) = account.reader().committed();
     let body = json!({
-        "result": result,
+        "result": read(&state)?,
         "as_of": {
-            "size": version.size,
-            "at": countersign_verifier::leaf::Millis(version.at).to_string(),
-            "root": account.log.status().committed.root.to_hex(),
-            "witnessed_size": published.head.size,
+            "size": head.size,
+            "root": head.root.to_hex(),
+            "at": countersign_verifier::leaf::Millis(state.at).to_string(),
+            // Nobody but the log has signed: without witnesses there is no witnessed head.
+            "witnessed_size": 0,
         },
         "server_time": app.server_time(),
     });

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Change, Identity, Possession};
 use crate::{
-    error::Code,
+    code::Code,
     state::{
         At, Caller, Decided, State, opened,
         verb::{Verb, arguments},

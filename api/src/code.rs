@@ -1,0 +1,95 @@
+//! The table of everything that can be said no with: code, HTTP status, whether a repeat can help, and what it means.
+
+macro_rules! codes {
+    ($($variant:ident $name:literal $status:literal $retryable:literal $title:literal)*) => {
+        /// A stable name for why something was refused. Clients branch on it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[allow(missing_docs, reason = "each variant's meaning is its title in the table below")]
+        pub enum Code { $($variant),* }
+
+        /// Every code, in the order of the reference.
+        pub const CODES: &[Code] = &[$(Code::$variant),*];
+
+        impl Code {
+            /// As it stands in answers and leaves.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Code::$variant => $name),* }
+            }
+
+            /// The HTTP status.
+            #[must_use]
+            pub const fn status(self) -> u16 {
+                match self { $(Code::$variant => $status),* }
+            }
+
+            /// Whether the same request, under a new nonce where it has one, may succeed later without anybody changing it.
+            #[must_use]
+            pub const fn retryable(self) -> bool {
+                match self { $(Code::$variant => $retryable),* }
+            }
+
+            /// What it means, in a few words.
+            #[must_use]
+            pub const fn title(self) -> &'static str {
+                match self { $(Code::$variant => $title),* }
+            }
+
+            /// The code of this name, as a leaf records it.
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Code> {
+                CODES.iter().copied().find(|code| code.name() == name)
+            }
+        }
+    };
+}
+
+codes! {
+    Malformed           "MALFORMED"            400 false "The request cannot be read"
+    UnknownArgument     "UNKNOWN_ARGUMENT"     400 false "The tool takes no argument of this name"
+    SignerUnknown       "SIGNER_UNKNOWN"       401 false "No signature by an enrolled key"
+    KeyRequired         "KEY_REQUIRED"         401 false "This needs a signed operation or a token"
+    TokenInvalid        "TOKEN_INVALID"        401 false "The token is none of this account's"
+    SignerNotAllowed    "SIGNER_NOT_ALLOWED"   403 false "No signature by an enrolled key, though the token is good"
+    KeyRevoked          "KEY_REVOKED"          403 false "The identity that signed is revoked"
+    PossessionUnproved  "POSSESSION_UNPROVED"  403 false "The key that signed has never proved that it is at hand"
+    AttributionTooLow   "ATTRIBUTION_TOO_LOW"  403 false "This needs a signature by a key that the service does not hold"
+    NotAllowed          "NOT_ALLOWED"          403 false "The identity may not do this"
+    AccountMismatch     "ACCOUNT_MISMATCH"     403 false "The operation and the request name different accounts"
+    NotFound            "NOT_FOUND"            404 false "There is no such thing"
+    NotInTree           "NOT_IN_TREE"          404 true  "The leaf is not in the published tree yet"
+    ToolUnknown         "TOOL_UNKNOWN"         404 false "There is no tool of this name"
+    MethodNotAllowed    "METHOD_NOT_ALLOWED"   405 false "This address takes another method"
+    Timeout             "TIMEOUT"              408 true  "The request did not arrive in time"
+    NameTaken           "NAME_TAKEN"           409 false "Another identity has this name"
+    KeyEnrolled         "KEY_ENROLLED"         409 false "The key belongs to an identity already"
+    IdentityRevoked     "IDENTITY_REVOKED"     409 false "The identity is revoked"
+    TooLarge            "TOO_LARGE"            413 false "Larger than the limit"
+    MediaType           "MEDIA_TYPE"           415 false "The body is of a type that is not taken here"
+    SignatureInvalid    "SIGNATURE_INVALID"    422 false "A signature by an enrolled key does not verify"
+    ThresholdNotMet     "THRESHOLD_NOT_MET"    422 false "Fewer signatures by distinct enrolled keys than the policy asks for"
+    TypeNotAllowed      "TYPE_NOT_ALLOWED"     422 false "The payload type is not taken as a receipt"
+    PossessionInvalid   "POSSESSION_INVALID"   422 false "The proof of possession is not by this key, or for another log, identity or class"
+    PossessionRequired  "POSSESSION_REQUIRED"  422 false "This key must prove that it is at hand"
+    ClassNotAllowed     "CLASS_NOT_ALLOWED"    422 false "The identity cannot be of this attribution class"
+    ClockSkew           "CLOCK_SKEW"           422 true  "The operation was not signed within ten minutes of log time"
+    IdempotencyMismatch "IDEMPOTENCY_MISMATCH" 422 false "The nonce has been used for another request"
+    PrevUnknown         "PREV_UNKNOWN"         422 false "A previous operation named is not one of this key's"
+    ObservedMismatch    "OBSERVED_MISMATCH"    422 false "The head observed is not this log's at that size"
+    RateLimited         "RATE_LIMITED"         429 true  "More requests than the quota"
+    Internal            "INTERNAL"             500 true  "A fault of the service"
+    Busy                "BUSY"                 503 true  "The service cannot take it just now"
+    ReadOnly            "READ_ONLY"            503 true  "The log is not writing just now"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_find_their_code() {
+        for code in CODES {
+            assert_eq!(Code::from_name(code.name()), Some(*code));
+        }
+    }
+}
