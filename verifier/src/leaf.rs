@@ -75,17 +75,6 @@ impl Class {
         .into_iter()
         .find(|class| class.name() == name)
     }
-
-    /// How far it reaches: an identity enrols others of at most its own reach.
-    #[must_use]
-    pub const fn reach(self) -> u8 {
-        match self {
-            Self::AgentKey => 3,
-            Self::SessionKey => 2,
-            Self::SeatKey => 1,
-            Self::ServiceKey => 0,
-        }
-    }
 }
 
 /// Who asked for what a leaf records.

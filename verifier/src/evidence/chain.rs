@@ -1,9 +1,9 @@
 //! Which key each identity had at which leaf, shown by the leaves that enrolled it.
 //!
 //! Every link is a leaf under the same checkpoint: leaf 0 names the owner and the service; each
-//! `identity_enroll` and `identity_rotate` is signed by an identity that an earlier link shows. That no
-//! link is missing (a later rotation, a revocation) a single file cannot show: it is the operator's word
-//! until `audit` has read the whole log.
+//! `identity_enroll` is signed by the owner, each `identity_rotate` and `identity_revoke` by the identity
+//! itself or the owner, with a key that has proved itself. That no link is missing (a later rotation, a
+//! revocation) a single file cannot show: it is the operator's word, and nothing checks it yet.
 
 mod follow;
 
@@ -62,8 +62,8 @@ pub enum ChainFault {
     /// The signer, or the class, may not do this.
     #[error("{0} may not: {1}")]
     Reach(IdentityId, &'static str),
-    /// The effect names another identity than the key's.
-    #[error("the effect names {0}, which is not this key's identity")]
+    /// The effect names another identity than the one that was signed for: the new key's, or the argument.
+    #[error("the effect names {0}, which is not this key's identity or not the one asked for")]
     Identity(IdentityId),
     /// The new key's own signature is said to be there and fails.
     #[error("the possession of the new key is not proved")]
@@ -80,8 +80,8 @@ pub enum How {
     Owner,
     /// Named in leaf 0 as the service.
     Service,
-    /// Enrolled by this identity.
-    By(IdentityId),
+    /// Enrolled by the owner.
+    Enrolled,
 }
 
 /// A key of an identity, from one leaf on.
@@ -146,7 +146,7 @@ impl Identity {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
     identities: BTreeMap<IdentityId, Identity>,
-    /// Signers of support leaves that no support leaf shows, by what they enrolled.
+    /// Enrolments without leaf 0: where, and by whom, by what was enrolled.
     loose: BTreeMap<IdentityId, (u64, IdentityId)>,
 }
 
@@ -155,7 +155,7 @@ impl Chain {
     ///
     /// # Errors
     /// [`ChainError`] for a leaf that is not in the tree of `checkpoint` or says what it cannot. An
-    /// enrolment by somebody whom no leaf shows is no error; it shows nothing.
+    /// enrolment without leaf 0, which names the owner, is no error; it shows nothing.
     pub fn build(support: &[Support], checkpoint: &Checkpoint) -> Result<Self, ChainError> {
         let mut order: Vec<&Support> = support.iter().collect();
         order.sort_by_key(|support| support.index);
@@ -188,27 +188,17 @@ impl Chain {
         self.identities.get(&id)
     }
 
-    /// `enrolled at 5 by id_… ("build"), enrolled at 2 by the owner in leaf 0`, for people.
+    /// `enrolled at 5 by the owner in leaf 0`, for people.
     #[must_use]
     pub fn story(&self, id: IdentityId) -> String {
-        let mut out = String::new();
-        let mut next = id;
-        while let Some(identity) = self.identities.get(&next) {
-            match identity.how {
-                How::Owner => return out + "the owner in leaf 0",
-                How::Service => return out + "the service in leaf 0",
-                How::By(by) => {
-                    out += &format!("enrolled at {} by ", identity.enrolled());
-                    // An enroller's own enrolment lies before, so this ends.
-                    match self.identities.get(&by) {
-                        Some(enroller) if matches!(enroller.how, How::By(_)) => {
-                            out += &format!("{by} {:?}, ", enroller.name);
-                        }
-                        _ => {}
-                    }
-                    next = by;
+        if let Some(identity) = self.identities.get(&id) {
+            return match identity.how {
+                How::Owner => String::from("the owner in leaf 0"),
+                How::Service => String::from("the service in leaf 0"),
+                How::Enrolled => {
+                    format!("enrolled at {} by the owner in leaf 0", identity.enrolled())
                 }
-            }
+            };
         }
         match self.loose.get(&id) {
             Some((index, by)) => format!("enrolled at {index} by {by}, whom no leaf here shows"),

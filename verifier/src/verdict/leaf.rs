@@ -1,7 +1,7 @@
 //! Judging what one leaf says, apart from where it stands.
 
 use alloc::format;
-use alloc::string::{String, ToString as _};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::head::{Head, Shown};
@@ -21,6 +21,9 @@ pub(super) struct Judged {
     pub(super) leaf: Found,
     pub(super) envelope: Found,
     pub(super) signers: Found,
+    /// What an operation says itself, whatever the reader compares it with.
+    pub(super) operation: Option<Found>,
+    /// What the reader compares the payload with.
     pub(super) payload: Found,
     pub(super) witnesses: Found,
 }
@@ -75,21 +78,34 @@ pub(super) fn judge(placed: &Placed<'_>, head: &Head, shown: &Shown, options: &O
 
 /// A leaf whose content cannot be judged, or need not be.
 fn unread(subject: Subject, head: &Head, options: &Options, leaf: Found) -> Judged {
-    let skipped = || found(Status::Skipped, "the leaf has no envelope that is read");
-    let asked = options.payload.is_some() || options.artifact.is_some();
+    let why = "the leaf has no envelope that is read";
     let payload = match leaf.0 {
-        Status::Pass if asked => found(Status::Fail, "the leaf has no signed payload"),
-        _ => skipped(),
+        Status::Pass => no_payload("the leaf has no signed payload", why, options),
+        _ => found(Status::Skipped, why),
     };
-    let witnesses = head.witnesses(None);
+    unsigned(subject, leaf, why, payload, head.witnesses(None))
+}
+
+/// A leaf without signatures to judge, for the reason `why`.
+fn unsigned(subject: Subject, leaf: Found, why: &str, payload: Found, witnesses: Found) -> Judged {
     Judged {
         subject,
         by: None,
         leaf,
-        envelope: skipped(),
-        signers: skipped(),
+        envelope: found(Status::Skipped, why),
+        signers: found(Status::Skipped, why),
+        operation: None,
         payload,
         witnesses,
+    }
+}
+
+/// The payload's check where there is none: a fault if the reader asked about it.
+fn no_payload(fault: &str, why: &str, options: &Options) -> Found {
+    if options.payload.is_some() || options.artifact.is_some() {
+        found(Status::Fail, fault)
+    } else {
+        found(Status::Skipped, why)
     }
 }
 
@@ -105,8 +121,7 @@ fn read(
     subject.at = Some(leaf.at());
     let witnesses = head.witnesses(subject.at);
     let hash = subject.leaf_hash.to_hex();
-    let described =
-        |what: &str| [what, ", ", &size.to_string(), " bytes, leaf hash ", &hash].concat();
+    let described = |what: &str| format!("{what}, {size} bytes, leaf hash {hash}");
     let (Some(by), Some(envelope)) = (leaf.by(), leaf.envelope()) else {
         let event = if let Leaf::System(leaf) = leaf {
             leaf.event_type
@@ -114,27 +129,9 @@ fn read(
             ""
         };
         let leaf = found(Status::Pass, described(&format!("system leaf, {event}")));
-        let skipped = || {
-            found(
-                Status::Skipped,
-                "the service's own statement, which nobody else signed",
-            )
-        };
-        let asked = options.payload.is_some() || options.artifact.is_some();
-        let payload = if asked {
-            found(Status::Fail, "a system leaf has no signed payload")
-        } else {
-            skipped()
-        };
-        return Judged {
-            subject,
-            by: None,
-            leaf,
-            envelope: skipped(),
-            signers: skipped(),
-            payload,
-            witnesses,
-        };
+        let why = "the service's own statement, which nobody else signed";
+        let payload = no_payload("a system leaf has no signed payload", why, options);
+        return unsigned(subject, leaf, why, payload, witnesses);
     };
     let what = match leaf {
         Leaf::Operation(leaf) => {
@@ -143,7 +140,7 @@ fn read(
                 Decision::Refused { code, .. } => code,
             };
             described(&format!("operation, {decision}"))
-                + "; that the decision follows the rules is the operator's word until audit"
+                + "; that the decision follows the rules is the operator's word, which nothing checks yet"
         }
         _ => described("receipt"),
     };
@@ -153,22 +150,19 @@ fn read(
         &Known {
             index: subject.index,
             by,
+            operation: matches!(leaf, Leaf::Operation(_)),
             shown,
             pins,
         },
     );
-    let is_operation = envelope.payload_type == operation::PAYLOAD_TYPE;
-    if is_operation != matches!(leaf, Leaf::Operation(_)) || envelope.payload_type.is_empty() {
-        let kind = leaf.kind();
-        judged = found(
-            Status::Fail,
-            format!(
-                "payload type {:?} in a leaf of kind {kind}",
-                envelope.payload_type
-            ),
-        );
+    let (kind, payload_type) = (leaf.kind(), &envelope.payload_type);
+    let is_operation = payload_type == operation::PAYLOAD_TYPE;
+    if is_operation != matches!(leaf, Leaf::Operation(_)) || payload_type.is_empty() {
+        let detail = format!("payload type {payload_type:?} in a leaf of kind {kind}");
+        judged = found(Status::Fail, detail);
     }
-    let payload = payload(envelope, is_operation, head, options);
+    let operation = is_operation.then(|| operation(envelope, head));
+    let payload = compared(envelope, options);
     subject.payload_type = Some(envelope.payload_type.clone());
     subject.payload_bytes = Some(envelope.payload.len());
     subject.payload_sha256 = Some(sha256(&envelope.payload));
@@ -178,17 +172,15 @@ fn read(
         leaf: found(Status::Pass, what),
         envelope: judged,
         signers,
+        operation,
         payload,
         witnesses,
     }
 }
 
-/// The payload's check: what the reader compares it with, and for an operation what it says itself.
-fn payload(envelope: &Envelope, is_operation: bool, head: &Head, options: &Options) -> Found {
+/// The payload beside what the reader holds.
+fn compared(envelope: &Envelope, options: &Options) -> Found {
     let mut all: Vec<Found> = Vec::new();
-    if is_operation {
-        all.push(operation(envelope, head));
-    }
     if let Some(due) = &options.payload {
         all.push(equal(&envelope.payload, due));
     }

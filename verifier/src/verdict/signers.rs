@@ -15,6 +15,8 @@ use crate::leaf::{By, Class};
 pub(super) struct Known<'a> {
     pub(super) index: u64,
     pub(super) by: &'a By,
+    /// Whether the leaf records an operation.
+    pub(super) operation: bool,
     pub(super) shown: &'a Shown,
     pub(super) pins: Option<&'a [PublicKey]>,
 }
@@ -159,6 +161,12 @@ impl Known<'_> {
                 detail + "; the leaf says " + self.by.class.name(),
             );
         }
+        if self.operation && !held.proved {
+            return (
+                Status::Fail,
+                detail + "; with a key that has not proved itself, and so signs no operation",
+            );
+        }
         match (held.from == identity.enrolled(), held.until) {
             (_, Some(until)) => detail += &format!("; with a key that was retired at leaf {until}"),
             (false, None) => detail += &format!("; with its key since leaf {}", held.from),
@@ -172,7 +180,8 @@ impl Known<'_> {
         if !held.proved {
             detail += "; that the signer held this key at enrolment was stated, not proved";
         }
-        let revoked = "; that it was not revoked since is the operator's word until audit";
+        let revoked =
+            "; that it was not revoked since is the operator's word, which nothing checks yet";
         match self.pins {
             None => (
                 Status::Pass,
@@ -196,30 +205,34 @@ impl Known<'_> {
         signer: IdentityId,
         story: &str,
     ) -> (Found, Found) {
-        let key = self
-            .pins
-            .unwrap_or_default()
-            .iter()
-            .find(|key| key.verify(pae, &signature.sig));
-        let Some(key) = key else {
-            let given = if self.pins.is_some() {
-                ", and no key that you gave verifies it"
-            } else {
-                ""
-            };
-            let detail = format!("unknown key: {story}{given}");
-            return (
-                self.unknown_key(signer),
-                found(Status::Unknown, format!("{signer}: {detail}")),
+        let pins = self.pins.unwrap_or_default();
+        let verifies = |key: &&PublicKey| key.verify(pae, &signature.sig);
+        // An identity is the hash of its first key; that a key is a later one of it only leaves can show.
+        let own = |key: &&PublicKey| key.identity() == signer;
+        if let Some(key) = pins.iter().filter(own).find(verifies) {
+            let envelope = format!("signature by {signer} ({})", key.algorithm().name());
+            let detail = format!("{signer}: by {key}, pinned by you; {story}");
+            return (found(Status::Pass, envelope), found(Status::Pass, detail));
+        }
+        if let Some(key) = pins.iter().find(verifies) {
+            let envelope = format!("signature by {key}, named as of {signer}");
+            let detail = format!(
+                "{signer}: verified by pinned key {key}, which no leaf shows to be of {signer}; {story}"
             );
-        };
-        let envelope = format!("signature by {signer} ({})", key.algorithm().name());
-        let own = if key.identity() == signer {
-            ""
+            return (
+                found(Status::Pass, envelope),
+                found(Status::Unknown, detail),
+            );
+        }
+        let given = if self.pins.is_some() {
+            ", and no key that you gave verifies it"
         } else {
-            ", which may be a later key of it"
+            ""
         };
-        let detail = format!("{signer}: by {key}{own}, pinned by you; {story}");
-        (found(Status::Pass, envelope), found(Status::Pass, detail))
+        let detail = format!("unknown key: {story}{given}");
+        (
+            self.unknown_key(signer),
+            found(Status::Unknown, format!("{signer}: {detail}")),
+        )
     }
 }

@@ -9,10 +9,11 @@ use alloc::vec::Vec;
 use super::head::{Head, Shown};
 use super::leaf::{self, Judged, Placed};
 use super::signers::worst;
-use super::{Check, Found, NAMES, Options, Outcome, Status, Verdict, found};
+use super::{Check, Found, NAMES, Options, Outcome, Status, Subject, Verdict, found};
 use crate::checkpoint::Checkpoint;
 use crate::evidence::{Chain, EvidenceError, Format, Members};
 use crate::hash::{Hash, leaf_hash};
+use crate::leaf::By;
 use crate::limits;
 use crate::multi;
 use crate::policy::Eras;
@@ -232,9 +233,11 @@ fn finish(head: &Head, path: &[Hash], judged: Judged) -> Verdict {
         leaf,
         envelope,
         signers,
+        operation,
         payload,
         witnesses,
     } = judged;
+    let payload = worst(operation.into_iter().chain([payload]).collect());
     let inclusion = included(head, subject.index, &subject.leaf_hash, path);
     let checks = named([
         leaf,
@@ -245,18 +248,7 @@ fn finish(head: &Head, path: &[Hash], judged: Judged) -> Verdict {
         head.signed.clone(),
         witnesses,
     ]);
-    Verdict {
-        outcome: Outcome::of(&checks),
-        checks,
-        origin: head
-            .checkpoint
-            .as_ref()
-            .map(|checkpoint| checkpoint.origin.clone()),
-        size: head.checkpoint.as_ref().map(|checkpoint| checkpoint.size),
-        subjects: [subject].into(),
-        by,
-        cosigners: head.cosigners.clone(),
-    }
+    verdict(head, checks, [subject].into(), by)
 }
 
 /// The checks of a set: of each name the heaviest, with the leaves that it comes from.
@@ -266,7 +258,7 @@ fn finish_set(
     mut judged: Vec<Judged>,
     options: &Options,
 ) -> Verdict {
-    let payload = if options.payload.is_some() || options.artifact.is_some() {
+    let compared = if options.payload.is_some() || options.artifact.is_some() {
         // The reader holds one thing: one leaf of the set must be about it.
         let about = judged.iter().find(|one| one.payload.0 == Status::Pass);
         match about {
@@ -282,6 +274,10 @@ fn finish_set(
     } else {
         together(&mut judged, |one| &mut one.payload)
     };
+    // That the reader's thing is among them excuses no operation: each is checked for itself.
+    let mut all = each(&mut judged, |one| one.operation.as_mut());
+    all.push(compared);
+    let payload = worst(all);
     let leaf = together(&mut judged, |one| &mut one.leaf);
     let envelope = together(&mut judged, |one| &mut one.envelope);
     let signers = together(&mut judged, |one| &mut one.signers);
@@ -297,26 +293,36 @@ fn finish_set(
     ]);
     let first = judged.first().and_then(|one| one.by.clone());
     let by = first.filter(|by| judged.iter().all(|one| one.by.as_ref() == Some(by)));
+    let subjects = judged.into_iter().map(|one| one.subject).collect();
+    verdict(head, checks, subjects, by)
+}
+
+fn verdict(head: &Head, checks: Vec<Check>, subjects: Vec<Subject>, by: Option<By>) -> Verdict {
+    let checkpoint = head.checkpoint.as_ref();
     Verdict {
         outcome: Outcome::of(&checks),
         checks,
-        origin: head
-            .checkpoint
-            .as_ref()
-            .map(|checkpoint| checkpoint.origin.clone()),
-        size: head.checkpoint.as_ref().map(|checkpoint| checkpoint.size),
-        subjects: judged.into_iter().map(|one| one.subject).collect(),
+        origin: checkpoint.map(|checkpoint| checkpoint.origin.clone()),
+        size: checkpoint.map(|checkpoint| checkpoint.size),
+        subjects,
         by,
         cosigners: head.cosigners.clone(),
     }
 }
 
 fn together(judged: &mut [Judged], of: impl Fn(&mut Judged) -> &mut Found) -> Found {
+    worst(each(judged, |one| Some(of(one))))
+}
+
+/// One check of each leaf that has it, with the leaf that it comes from.
+fn each(judged: &mut [Judged], of: impl Fn(&mut Judged) -> Option<&mut Found>) -> Vec<Found> {
     let mut all: Vec<Found> = Vec::new();
     for one in judged {
         let index = one.subject.index;
-        let (status, detail) = core::mem::replace(of(one), found(Status::Skipped, ""));
-        all.push((status, format!("leaf {index}: {detail}")));
+        if let Some(of) = of(one) {
+            let (status, detail) = core::mem::replace(of, found(Status::Skipped, ""));
+            all.push((status, format!("leaf {index}: {detail}")));
+        }
     }
-    worst(all)
+    all
 }

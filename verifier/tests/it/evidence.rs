@@ -57,7 +57,7 @@ fn evidence_is_frozen_and_comes_out_as_it_should() {
             made.push(vector);
         }
     }
-    assert_eq!(made.len(), 42);
+    assert_eq!(made.len(), 50);
     frozen("evidence", made);
 }
 

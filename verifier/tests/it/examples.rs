@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::keys::ed25519;
 use crate::support::{self, V1_TIME};
-use crate::world::{TYPE, World, eras, options, relabel};
+use crate::world::{ORIGIN, TYPE, World, eras, options, relabel};
 
 /// An example: what it is, the file, the policy's quorum, what the reader holds, and what comes out.
 pub struct Example {
@@ -55,7 +55,7 @@ pub fn pinned(keys: &[&PrivateKey]) -> Options {
 
 /// What holds.
 pub fn holding() -> Vec<Example> {
-    [plain(), rotated(), enrolled_deeply(), about_an_artifact()]
+    [plain(), rotated(), a_seat(), about_an_artifact()]
         .into_iter()
         .flatten()
         .collect()
@@ -148,12 +148,11 @@ fn rotated() -> Vec<Example> {
     all
 }
 
-fn enrolled_deeply() -> Vec<Example> {
+fn a_seat() -> Vec<Example> {
     let mut all = vec![];
     let mut world = World::with_agent();
-    let (deputy, seat) = (ed25519(7), ed25519(8));
-    world.enroll(&ed25519(3), "deputy", &deputy, Class::AgentKey, true);
-    let at = world.enroll(&deputy, "seat", &seat, Class::SeatKey, false);
+    let seat = ed25519(8);
+    let at = world.enroll(&ed25519(4), "seat", &seat, Class::SeatKey, true);
     let payload = world
         .operation_payload("task_add", json!({"title": "x"}))
         .to_json();
@@ -166,10 +165,10 @@ fn enrolled_deeply() -> Vec<Example> {
             detail: "{}",
         },
     );
-    assert_eq!((at, at_operation), (3, 4));
+    assert_eq!((at, at_operation), (2, 3));
     all.push(example(
-        "a-seat-three-enrolments-deep",
-        world.evidence(4, &[0, 1, 2, 3]).to_json(),
+        "a-seat",
+        world.evidence(3, &[0, 1, 2]).to_json(),
         ("signers", "pass", "the service holds this key"),
     ));
     all
@@ -200,7 +199,7 @@ fn about_an_artifact() -> Vec<Example> {
 
 /// What does not hold.
 pub fn failing() -> Vec<Example> {
-    [changed(), lies(), late_sets_and_noise()]
+    [changed(), lies(), usurped(), late_sets_and_noise()]
         .into_iter()
         .flatten()
         .collect()
@@ -358,9 +357,100 @@ fn lies() -> Vec<Example> {
     all
 }
 
+/// Who changes an identity without being it or the owner: all that the log's key and an agent's can sign.
+fn usurped() -> Vec<Example> {
+    let (owner, agent, victim, new) = (ed25519(4), ed25519(3), ed25519(6), ed25519(9));
+    let id = |key: &PrivateKey| key.public().identity();
+    let made = |name, words, (of, key), change: &dyn Fn(&mut World)| {
+        let mut world = World::with_agent();
+        world.enroll(&owner, "victim", &victim, Class::AgentKey, false);
+        change(&mut world);
+        let at = world.receipt(TYPE, b"in another's name", &[(of, key)]);
+        let support: Vec<u64> = (0..at).collect();
+        let file = world.evidence(at, &support).to_json();
+        example(name, file, ("signers", "fail", words))
+    };
+    let other = "may not: change another identity: only the owner does";
+    let mut all = vec![
+        made(
+            "enrolled-by-an-agent",
+            "may not: enrol: only the owner does",
+            (id(&new), &new),
+            &|w| {
+                w.enroll(&agent, "x", &new, Class::AgentKey, true);
+            },
+        ),
+        made(
+            "rotated-by-another-agent",
+            other,
+            (id(&victim), &new),
+            &|w| {
+                w.rotate(&agent, id(&victim), &new, Class::AgentKey);
+            },
+        ),
+        made(
+            "the-owner-rotated-by-an-agent",
+            other,
+            (id(&owner), &new),
+            &|w| {
+                w.rotate(&agent, id(&owner), &new, Class::AgentKey);
+            },
+        ),
+        made(
+            "another-revoked-by-an-agent",
+            other,
+            (id(&agent), &agent),
+            &|w| {
+                w.revoke(&agent, id(&victim));
+            },
+        ),
+        made(
+            "rotated-by-an-unproved-key",
+            "with a key that has not proved itself",
+            (id(&victim), &new),
+            &|w| {
+                w.rotate(&victim, id(&victim), &new, Class::AgentKey);
+            },
+        ),
+    ];
+    let mut world = World::open();
+    world.enroll(&owner, "stated", &victim, Class::AgentKey, false);
+    let payload = world.operation_payload("task_add", json!({})).to_json();
+    let by = (id(&victim), Class::AgentKey, &victim);
+    world.operate(by, &payload, Decision::Applied { effect: "{}" });
+    all.push(example(
+        "an-operation-by-an-unproved-key",
+        world.evidence(2, &[0, 1]).to_json(),
+        ("signers", "fail", "with a key that has not proved itself"),
+    ));
+    all
+}
+
 fn late_sets_and_noise() -> Vec<Example> {
     let (world, _) = receipt();
     let mut all = vec![];
+    let mut elsewhere = World::with_agent();
+    elsewhere.agent_receipt(b"mine");
+    elsewhere.origin = "log.example/b".into();
+    let (agent, add) = (ed25519(3), json!({}));
+    elsewhere.change_as(
+        (agent.public().identity(), &agent),
+        "task_add",
+        add,
+        &json!({}),
+    );
+    elsewhere.origin = ORIGIN.into();
+    let mut one = example(
+        "a-set-with-the-payload-and-an-operation-for-another-log",
+        elsewhere.set(&[2, 3], &[0, 1]).to_json(),
+        (
+            "payload",
+            "fail",
+            "leaf 3: signed for log \"log.example/b\"",
+        ),
+    );
+    one.options.payload = Some(b"mine".to_vec());
+    all.push(one);
     let mut late = World::with_agent();
     late.clock_ms = V1_TIME * 1000 + 660_001;
     late.agent_receipt(b"x");
@@ -438,6 +528,15 @@ pub fn untold() -> Vec<Example> {
         ),
     );
     one.options = pinned(&[&ed25519(9)]);
+    all.push(one);
+    let (mut lent, agent, other) = (World::with_agent(), ed25519(3), ed25519(6));
+    let at = lent.receipt(TYPE, b"x", &[(agent.public().identity(), &other)]);
+    let mut one = example(
+        "a-pinned-key-in-another-name",
+        lent.evidence(at, &[]).to_json(),
+        ("signers", "unknown", "which no leaf shows to be of id_"),
+    );
+    one.options = pinned(&[&agent, &other]);
     all.push(one);
     let mut newer = World::with_agent();
     let leaf = relabel(&newer.leaves[1], "\"v\":1", "\"v\":2");

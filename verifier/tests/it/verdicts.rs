@@ -2,16 +2,17 @@
 
 use countersign_verifier::dsse::pae;
 use countersign_verifier::evidence::Evidence;
-use countersign_verifier::leaf::Class;
+use countersign_verifier::leaf::{Class, Decision, Leaf};
 use countersign_verifier::operation;
 use countersign_verifier::policy::{Eras, Policy};
-use countersign_verifier::verdict::{Options, Outcome, Verifier};
+use countersign_verifier::verdict::{Options, Outcome, Status, Verifier};
 use countersign_verifier::vkey::CosignSigner;
+use serde_json::json;
 
 use crate::examples::{Example, failing, holding, pinned, receipt, run, untold};
 use crate::keys::ed25519;
 use crate::support::{self, V1_TIME, text, vectors};
-use crate::world::{TYPE, World, eras, judge, options};
+use crate::world::{ORIGIN, TYPE, World, eras, judge, options};
 
 #[test]
 fn b155_b156_rotation_does_not_look_like_forgery() {
@@ -44,12 +45,102 @@ fn b155_b156_rotation_does_not_look_like_forgery() {
     // Without the chain: a later key of the identity and a forgery look alike, so it cannot be told.
     let bare = world.evidence(later, &[]);
     assert_eq!(signers(&bare, pinned(&[&first])).0, Outcome::CannotTell);
+    // That a pinned key is a later one of this identity only the chain can show.
     let (outcome, detail) = signers(&bare, pinned(&[&second]));
-    assert_eq!(outcome, Outcome::Holds);
+    assert_eq!(outcome, Outcome::CannotTell);
     assert!(
-        detail.contains("which may be a later key of it"),
+        detail.contains(&format!("which no leaf shows to be of {id}")),
         "{detail}"
     );
+}
+
+#[test]
+fn a_pinned_key_vouches_for_its_own_name_only() {
+    let mut world = World::with_agent();
+    let (agent, other) = (ed25519(3), ed25519(6));
+    let (id, other_id) = (agent.public().identity(), other.public().identity());
+    let (lent, own) = (
+        world.receipt(TYPE, b"x", &[(id, &other)]),
+        world.receipt(TYPE, b"x", &[(other_id, &other)]),
+    );
+    for keys in [&[&agent, &other][..], &[&other, &agent], &[&other]] {
+        let verdict = judge(&world.evidence(lent, &[]).to_json(), pinned(keys));
+        let signers = &verdict.checks[2];
+        assert_eq!(
+            (verdict.outcome, signers.status),
+            (Outcome::CannotTell, Status::Unknown),
+            "{verdict:#?}"
+        );
+        let words = format!(
+            "verified by pinned key {}, which no leaf shows to be of {id}",
+            other.public()
+        );
+        assert!(signers.detail.contains(&words), "{signers:?}");
+        let verdict = judge(&world.evidence(own, &[]).to_json(), pinned(keys));
+        assert_eq!(verdict.outcome, Outcome::Holds, "{verdict:#?}");
+    }
+}
+
+#[test]
+fn a_set_that_has_the_payload_is_still_judged_whole() {
+    let mut world = World::with_agent();
+    let agent = ed25519(3);
+    let id = agent.public().identity();
+    let mine = world.agent_receipt(b"mine");
+    let good = world.change_as((id, &agent), "task_add", json!({}), &json!({}));
+    world.origin = "log.example/b".into();
+    let stray = world.change_as((id, &agent), "task_add", json!({}), &json!({}));
+    world.origin = ORIGIN.into();
+    let by = (id, Class::AgentKey, &agent);
+    let newer = br#"{"tool":"task_add","arguments":{},"of":"a later release"}"#;
+    let newer = world.operate(by, newer, Decision::Applied { effect: "{}" });
+    let payload = |leaves: &[u64], payload: Option<&[u8]>| {
+        let payload = payload.map(<[u8]>::to_vec);
+        let options = Options {
+            payload,
+            ..options()
+        };
+        let verdict = judge(&world.set(leaves, &[0, 1]).to_json(), options);
+        (verdict.outcome, verdict.checks[3].detail.clone())
+    };
+    let (mine_bytes, stray_bytes) = (
+        Some(&b"mine"[..]),
+        payload_of(&world.leaves[stray as usize]),
+    );
+    let (outcome, detail) = payload(&[mine, good], mine_bytes);
+    assert_eq!(outcome, Outcome::Holds);
+    assert!(
+        detail.contains("leaf 3: operation task_add")
+            && detail.contains("leaf 2: the signed payload equals"),
+        "{detail}"
+    );
+    let (outcome, detail) = payload(&[mine, good, stray], mine_bytes);
+    assert_eq!(outcome, Outcome::DoesNotHold);
+    assert_eq!(
+        detail,
+        "leaf 4: signed for log \"log.example/b\", found in \"log.example/a\""
+    );
+    // Even where it is the very thing that the reader holds.
+    let (outcome, _) = payload(&[mine, stray], Some(&stray_bytes));
+    assert_eq!(outcome, Outcome::DoesNotHold);
+    let (outcome, detail) = payload(&[mine, newer], mine_bytes);
+    assert_eq!(outcome, Outcome::CannotTell);
+    assert!(
+        detail.starts_with("leaf 5: an operation of a newer form"),
+        "{detail}"
+    );
+    let (outcome, _) = payload(&[good], mine_bytes);
+    assert_eq!(outcome, Outcome::DoesNotHold);
+    let (outcome, detail) = payload(&[1, mine], None);
+    assert_eq!(outcome, Outcome::Holds);
+    assert!(detail.starts_with("leaf 1: operation"), "{detail}");
+    let (_, detail) = payload(&[mine], None);
+    assert!(detail.starts_with("leaf 2: opaque bytes"), "{detail}");
+}
+
+fn payload_of(leaf: &[u8]) -> Vec<u8> {
+    let leaf = Leaf::parse(leaf).unwrap();
+    leaf.envelope().unwrap().payload.clone()
 }
 
 #[test]

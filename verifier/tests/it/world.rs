@@ -109,10 +109,20 @@ impl World {
     }
 
     fn change(&mut self, by: &PrivateKey, tool: &str, arguments: Value, effect: &Value) -> u64 {
+        self.change_as((by.public().identity(), by), tool, arguments, effect)
+    }
+
+    /// An applied operation by an identity with the key it has now.
+    pub fn change_as(
+        &mut self,
+        (by, key): (IdentityId, &PrivateKey),
+        tool: &str,
+        arguments: Value,
+        effect: &Value,
+    ) -> u64 {
         let payload = self.operation_payload(tool, arguments).to_json();
-        let by = (by.public().identity(), Class::AgentKey, by);
         self.operate(
-            by,
+            (by, Class::AgentKey, key),
             &payload,
             Decision::Applied {
                 effect: &effect.to_string(),
@@ -152,6 +162,13 @@ impl World {
         let arguments = json!({"identity": id.to_string(), "public_key": spki(&key.public()),
             "possession": base64::encode(&signature)});
         let effect = json!({"identity": id.to_string(), "possession": "proved"});
+        self.change(by, "identity_rotate", arguments, &effect)
+    }
+
+    /// As [`World::rotate`], by the word of the one who asks alone.
+    pub fn rotate_stated(&mut self, by: &PrivateKey, id: IdentityId, key: &PublicKey) -> u64 {
+        let arguments = json!({"identity": id.to_string(), "public_key": spki(key)});
+        let effect = json!({"identity": id.to_string(), "possession": "stated"});
         self.change(by, "identity_rotate", arguments, &effect)
     }
 

@@ -95,15 +95,22 @@ impl Chain {
             return Err(ChainFault::Log(operation.log));
         }
         let effect = json::parse(effect.as_bytes())?;
-        let id = text(&effect, "identity")?.parse()?;
-        let Some(reach) = self.signer(leaf, index)? else {
-            self.loose.insert(id, (index, leaf.by.identity));
-            return Ok(());
-        };
-        match &*operation.tool {
-            "identity_enroll" => {
-                self.enroll(id, &operation, &effect, index, (leaf.by.identity, reach))
+        let (id, by) = (text(&effect, "identity")?.parse()?, leaf.by.identity);
+        let enrolls = operation.tool == "identity_enroll";
+        if self.identities.is_empty() {
+            // Without leaf 0 nobody is shown, and who may do what is not known.
+            if enrolls {
+                self.loose.insert(id, (index, by));
             }
+            return Ok(());
+        }
+        if !enrolls && text(&operation.arguments, "identity")?.parse() != Ok(id) {
+            return Err(ChainFault::Identity(id));
+        }
+        self.may(&operation.tool, by, id)?;
+        self.signed(leaf, index)?;
+        match &*operation.tool {
+            "identity_enroll" => self.enroll(id, &operation, &effect, index, by),
             "identity_rotate" => self.rotate(id, &operation, &effect, index),
             _ => {
                 // Of one whom no leaf here shows there is nothing to take back.
@@ -115,14 +122,32 @@ impl Chain {
         }
     }
 
-    /// The class of the one who asked, if earlier leaves show it; its signature must then verify.
-    fn signer(&self, leaf: &OperationLeaf<'_>, index: u64) -> Result<Option<Class>, ChainFault> {
+    /// The service's own rule, so that whoever holds the log's key needs the owner's as well to speak in
+    /// anybody's name: the owner enrols; one is rotated and revoked by oneself or the owner; the service
+    /// keeps its key, and nobody whom leaf 0 names is revoked.
+    fn may(&self, tool: &str, by: IdentityId, id: IdentityId) -> Result<(), ChainFault> {
+        let how = |id| self.identities.get(&id).map(|identity| identity.how);
+        let owner = how(by) == Some(How::Owner);
+        let what = match (tool, how(id)) {
+            ("identity_enroll", _) if !owner => "enrol: only the owner does",
+            ("identity_enroll", _) => return Ok(()),
+            _ if !owner && by != id => "change another identity: only the owner does",
+            ("identity_rotate", Some(How::Service)) => "rotate the service, which keeps its key",
+            ("identity_revoke", Some(How::Owner | How::Service)) => "revoke whom leaf 0 names",
+            _ => return Ok(()),
+        };
+        Err(ChainFault::Reach(by, what))
+    }
+
+    /// Whether the one who asked signed it with a key that may sign operations. Of one whom no leaf shows
+    /// nothing is known; what such a one changes, itself, is not shown either.
+    fn signed(&self, leaf: &OperationLeaf<'_>, index: u64) -> Result<(), ChainFault> {
         let by = leaf.by.identity;
         let Some(identity) = self.identities.get(&by) else {
-            return Ok(None);
+            return Ok(());
         };
         let Some(held) = identity.key_at(index) else {
-            return Ok(None);
+            return Ok(());
         };
         let keyid = format!("{by}");
         let signature = leaf
@@ -143,7 +168,13 @@ impl Chain {
                 "identities are changed under an agent_key only",
             ));
         }
-        Ok(Some(identity.class))
+        if !held.proved {
+            return Err(ChainFault::Reach(
+                by,
+                "sign operations with a key that has not proved itself",
+            ));
+        }
+        Ok(())
     }
 
     fn enroll(
@@ -152,7 +183,7 @@ impl Chain {
         operation: &Operation,
         effect: &Value,
         index: u64,
-        (by, reach): (IdentityId, Class),
+        by: IdentityId,
     ) -> Result<(), ChainFault> {
         let key = public_key(&operation.arguments)?;
         if key.identity() != id {
@@ -160,7 +191,7 @@ impl Chain {
         }
         let class = Class::from_name(text(effect, "class")?).ok_or(ChainFault::Member("class"))?;
         let asked = operation.arguments.get("class").and_then(Value::as_str);
-        if class.reach() > reach.reach() || asked.is_some_and(|asked| asked != class.name()) {
+        if asked.is_some_and(|asked| asked != class.name()) {
             return Err(ChainFault::Reach(by, "enrol a key of this class"));
         }
         let proved = possession(operation, effect, &key, id, class)?;
@@ -174,7 +205,7 @@ impl Chain {
         let identity = Identity {
             name,
             class,
-            how: How::By(by),
+            how: How::Enrolled,
             revoked: None,
             spans,
         };
@@ -195,9 +226,6 @@ impl Chain {
         let Some(identity) = self.identities.get_mut(&id) else {
             return Ok(());
         };
-        if text(&operation.arguments, "identity")?.parse() != Ok(id) {
-            return Err(ChainFault::Identity(id));
-        }
         let key = public_key(&operation.arguments)?;
         let proved = possession(operation, effect, &key, id, identity.class)?;
         identity.spans.push(Span {
