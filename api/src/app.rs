@@ -53,6 +53,11 @@ pub enum BuildError {
         /// Why.
         source: OpenError,
     },
+    /// Two accounts are one log: a copy of an account's folder, most likely. Both would sign, and fork it.
+    #[error(
+        "accounts `{0}` and `{1}` have the origin {2}: one is a copy of the other and must not be here"
+    )]
+    Twice(String, String, String),
     /// A file cannot be read.
     #[error("{what}: {source}")]
     File {
@@ -61,6 +66,25 @@ pub enum BuildError {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+/// `cst_` and 32 bytes in base64 without padding.
+const TOKEN_CHARS: usize = 47;
+
+/// Before any of them is opened, because to open one is to sign with it.
+fn refuse_copies(dir: &DataDir, names: &[String]) -> Result<(), BuildError> {
+    let mut seen: BTreeMap<String, &String> = BTreeMap::new();
+    for name in names {
+        // A vkey that cannot be read is refused when the account is opened.
+        let Ok(vkey) = std::fs::read_to_string(dir.account(name).log_vkey()) else {
+            continue;
+        };
+        let origin = vkey.split('+').next().unwrap_or("").to_owned();
+        if let Some(first) = seen.insert(origin.clone(), name) {
+            return Err(BuildError::Twice(first.clone(), name.clone(), origin));
+        }
+    }
+    Ok(())
 }
 
 impl App {
@@ -78,6 +102,7 @@ impl App {
         if names.is_empty() {
             return Err(BuildError::Empty(dir.root().display().to_string()));
         }
+        refuse_copies(&dir, &names)?;
         let mut accounts = BTreeMap::new();
         for name in names {
             let account = Account::open(&dir, &name, &shared, clocks.clone(), accept_clock);
@@ -88,7 +113,13 @@ impl App {
             accounts.insert(name, Arc::new(account));
         }
         let owner_token = match std::fs::read_to_string(dir.owner_token()) {
-            Ok(token) => Some(sha256(token.trim().as_bytes())),
+            // A cut file would make a short token that can be guessed.
+            Ok(token) if token.trim().len() == TOKEN_CHARS => Some(sha256(token.trim().as_bytes())),
+            Ok(_) => {
+                let why = "not a token: `cst_` and 43 characters";
+                let source = std::io::Error::new(std::io::ErrorKind::InvalidData, why);
+                return Err(file(dir.owner_token().display().to_string())(source));
+            }
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
             Err(e) => return Err(file(dir.owner_token().display().to_string())(e)),
         };

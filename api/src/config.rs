@@ -67,6 +67,8 @@ pub struct Limits {
     pub header_timeout_s: u64,
     /// How long a client may take to send its body, in seconds.
     pub request_timeout_s: u64,
+    /// How long a client may leave an answer untaken before its connection is cut, in seconds.
+    pub write_timeout_s: u64,
     /// How long a stop waits for requests that are being answered, in seconds.
     pub shutdown_timeout_s: u64,
 }
@@ -132,6 +134,7 @@ impl Default for Limits {
             header_bytes: 16_384,
             header_timeout_s: 10,
             request_timeout_s: 60,
+            write_timeout_s: 30,
             shutdown_timeout_s: 30,
         }
     }

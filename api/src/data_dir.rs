@@ -41,6 +41,8 @@ pub struct Running {
 #[derive(Debug)]
 pub struct Held {
     _file: File,
+    /// The directory itself: a lock file can be taken for a leftover and removed, the directory cannot without the data.
+    _directory: File,
 }
 
 /// Why a directory could not be taken.
@@ -128,8 +130,15 @@ impl DataDir {
         let mut names = Vec::new();
         for entry in entries {
             let entry = entry?;
-            if entry.path().join("log.vkey").is_file() {
-                names.push(entry.file_name().to_string_lossy().into_owned());
+            if !entry.path().join("log.vkey").is_file() {
+                continue;
+            }
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if is_account_name(&name) {
+                names.push(name);
+            } else {
+                // A copy that somebody laid beside the original must not come to life as a second writer of its log.
+                tracing::warn!(folder = %entry.path().display(), "passed over: no account has such a name");
             }
         }
         names.sort();
@@ -154,7 +163,11 @@ impl DataDir {
             .mode(0o600)
             .open(&path)
             .map_err(failed)?;
-        if rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+        let directory = File::open(&self.root).map_err(failed)?;
+        let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+        let taken = rustix::fs::flock(&directory, exclusive)
+            .and_then(|()| rustix::fs::flock(&file, exclusive));
+        if taken.is_err() {
             let mut holder = String::new();
             // A holder that cannot be read is still a holder.
             let _ = file.read_to_string(&mut holder);
@@ -170,7 +183,10 @@ impl DataDir {
         file.set_len(0).map_err(failed)?;
         file.rewind().map_err(failed)?;
         writeln!(file, "{}", std::process::id()).map_err(failed)?;
-        Ok(Held { _file: file })
+        Ok(Held {
+            _file: file,
+            _directory: directory,
+        })
     }
 
     /// The service that says it runs on this directory: a hint for clients, removed at a clean stop.
@@ -198,6 +214,13 @@ impl DataDir {
         // Gone already is as good.
         let _ = std::fs::remove_file(self.serve_json());
     }
+}
+
+/// Whether an account can have this name: 1 to 63 of `a-z 0-9 -`.
+#[must_use]
+pub fn is_account_name(name: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=63).contains(&name.len()) && name.bytes().all(fits)
 }
 
 impl AccountDir {
@@ -250,6 +273,14 @@ impl AccountDir {
     }
 }
 
+/// Makes the names in a directory durable.
+///
+/// # Errors
+/// What the system says.
+pub fn sync_dir(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
 /// Writes a file that only its owner may read, durable on return. Never over an existing one.
 ///
 /// # Errors
@@ -275,7 +306,7 @@ fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     file.write_all(bytes)?;
     file.sync_all()?;
     match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+        Some(parent) if !parent.as_os_str().is_empty() => sync_dir(parent),
         _ => Ok(()),
     }
 }

@@ -7,7 +7,7 @@ use countersign_verifier::key::PublicKey;
 
 use crate::{
     account::{Account, New, OpenError, generate},
-    data_dir::{DataDir, LockError, write_public, write_secret},
+    data_dir::{DataDir, LockError, is_account_name, sync_dir, write_public, write_secret},
 };
 
 /// What `config.toml` begins as: the settings that are changed first, as comments.
@@ -62,7 +62,8 @@ pub fn development() -> Plan {
     }
 }
 
-/// Makes a data directory with one account.
+/// Makes a data directory with one account: beside its place first, and moved there whole, so that an interrupted attempt leaves
+/// nothing that a later one would stumble over.
 ///
 /// # Errors
 /// See [`InitError`]; never over anything that is there.
@@ -71,14 +72,43 @@ pub fn create(dir: &DataDir, plan: &Plan) -> Result<(), InitError> {
     if !is_free(dir.root()) {
         return Err(InitError::NotEmpty(dir.root().display().to_string()));
     }
-    let file = |path: &Path| {
-        let what = path.display().to_string();
-        move |source| InitError::File { what, source }
+    let parent = match dir.root().parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
     };
-    std::fs::create_dir_all(dir.root()).map_err(file(dir.root()))?;
-    std::fs::set_permissions(dir.root(), std::fs::Permissions::from_mode(0o700))
-        .map_err(file(dir.root()))?;
-    let _held = dir.lock()?;
+    std::fs::create_dir_all(parent).map_err(file(parent))?;
+    let stage = tempfile_beside(parent).map_err(file(parent))?;
+    let made = fill(&DataDir::new(&stage), plan).and_then(|()| {
+        // A directory that is there already gives its place only while it is empty: two attempts at once cannot both succeed.
+        let _ = std::fs::remove_file(dir.root().join("lock"));
+        std::fs::rename(&stage, dir.root()).map_err(file(dir.root()))?;
+        sync_dir(parent).map_err(file(parent))
+    });
+    if made.is_err() {
+        // What is left of it holds keys that nothing uses; not being able to remove it changes nothing else.
+        let _ = std::fs::remove_dir_all(&stage);
+    }
+    made
+}
+
+fn file(path: &Path) -> impl FnOnce(io::Error) -> InitError {
+    let what = path.display().to_string();
+    move |source| InitError::File { what, source }
+}
+
+fn tempfile_beside(parent: &Path) -> io::Result<std::path::PathBuf> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    let stage = parent.join(format!(
+        ".countersign-new-{:016x}",
+        u64::from_be_bytes(random)
+    ));
+    std::fs::create_dir(&stage)?;
+    std::fs::set_permissions(&stage, std::fs::Permissions::from_mode(0o700))?;
+    Ok(stage)
+}
+
+fn fill(dir: &DataDir, plan: &Plan) -> Result<(), InitError> {
     let owner = match &plan.owner {
         Some(owner) => owner.clone(),
         None => {
@@ -89,11 +119,8 @@ pub fn create(dir: &DataDir, plan: &Plan) -> Result<(), InitError> {
         }
     };
     write_public(&dir.config(), CONFIG.as_bytes()).map_err(file(&dir.config()))?;
-    write_secret(
-        &dir.owner_token(),
-        (token().map_err(file(&dir.owner_token()))? + "\n").as_bytes(),
-    )
-    .map_err(file(&dir.owner_token()))?;
+    let token = token().map_err(file(&dir.owner_token()))? + "\n";
+    write_secret(&dir.owner_token(), token.as_bytes()).map_err(file(&dir.owner_token()))?;
     let new = New {
         name: plan.name.clone(),
         origin: plan.origin.clone(),
@@ -103,6 +130,9 @@ pub fn create(dir: &DataDir, plan: &Plan) -> Result<(), InitError> {
     // Small: one commit is made.
     let shared = Shared::new(8 << 20, 8 << 20);
     Account::create(dir, &new, &shared, Arc::new(SystemClocks))?;
+    for made in [dir.root().join("accounts"), dir.root().to_owned()] {
+        sync_dir(&made).map_err(file(&made))?;
+    }
     Ok(())
 }
 
@@ -130,8 +160,7 @@ fn token() -> io::Result<String> {
 }
 
 fn check_names(plan: &Plan) -> Result<(), InitError> {
-    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    if plan.name.is_empty() || plan.name.len() > 63 || !plan.name.bytes().all(fits) {
+    if !is_account_name(&plan.name) {
         return Err(InitError::Name(
             "an account's name is 1 to 63 of a-z 0-9 -".into(),
         ));

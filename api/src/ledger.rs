@@ -106,20 +106,22 @@ impl Ledger {
         }
     }
 
-    /// Takes a leaf of our own writing into the state.
-    fn take(&mut self, leaf: &[u8]) {
-        // OK because the bytes were written a moment ago by the writers of the form that this reads; a replay reads them too.
-        let parsed = Leaf::parse(leaf).expect("Ledger::take: our own leaf");
-        self.state
-            .apply(&parsed)
-            .expect("Ledger::take: our own leaf applies");
+    /// Takes a leaf of our own writing into the state, or leaves the state as it was: a leaf that could not be read back, or not
+    /// be replayed, must not be committed, whatever a client sent to bring it about.
+    fn take(&mut self, leaf: &[u8]) -> Result<(), String> {
+        let parsed = Leaf::parse(leaf).map_err(|e| e.to_string())?;
+        let mut next = self.state.clone();
+        next.apply(&parsed)?;
+        self.state = next;
+        Ok(())
     }
 
     fn system(&mut self, at: u64, event: &str) -> Entry {
         let mut leaf = Vec::new();
         // OK because events of our own are some hundred bytes.
         write_system(&mut leaf, Millis(at), event).expect("Ledger::system: an event that fits");
-        self.take(&leaf);
+        // OK because no client has a say in what these events hold.
+        self.take(&leaf).expect("Ledger::system: our own event");
         Entry {
             leaf,
             ..Entry::default()

@@ -53,7 +53,7 @@ impl ServiceError {
             ServiceError::Lock(LockError::Io { .. })
             | ServiceError::Config(_)
             | ServiceError::Listen { .. }
-            | ServiceError::Build(BuildError::Empty(_)) => 2,
+            | ServiceError::Build(BuildError::Empty(_) | BuildError::Twice(..)) => 2,
             ServiceError::Build(BuildError::Account { source, .. }) => match source {
                 OpenError::Store(StoreError::InUse(_)) => 4,
                 // No key, another history than the published one, or a store that is not whole: nothing may be signed.

@@ -162,7 +162,7 @@ pub trait Judge: Send + 'static {
     /// Judges one request and, where it becomes a leaf, takes that leaf into the state.
     ///
     /// # Errors
-    /// What the store says; the batch is then abandoned and the log reloaded.
+    /// What the store says; the state must then be as it was, and the request alone is refused.
     fn judge(
         &mut self,
         request: &Self::Request,

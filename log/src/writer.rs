@@ -58,6 +58,7 @@ pub(crate) struct Writer<J: Judge> {
 enum Judged<R> {
     At(u64, bool),
     Refused(R),
+    Unread(StoreError),
 }
 
 impl<J: Judge> Writer<J> {
@@ -144,13 +145,9 @@ impl<J: Judge> Writer<J> {
             let answers = job
                 .requests
                 .iter()
-                .map(|r| self.judge_one(&mut batch, at, r))
-                .collect::<Result<Vec<_>, _>>();
+                .map(|r| self.judge_one(&mut batch, at, r));
+            judged.push(answers.collect());
             jobs.push(job);
-            match answers {
-                Ok(answers) => judged.push(answers),
-                Err(error) => break Err(error),
-            }
             if requests < BATCH_REQUESTS && batch.growth.bytes < BATCH_BYTES {
                 next = queue.try_recv().ok();
             }
@@ -200,19 +197,24 @@ impl<J: Judge> Writer<J> {
         Ok(())
     }
 
+    /// A judge that could not read what it needs has changed nothing: that request is refused, and those around it are not.
     fn judge_one(
         &mut self,
         batch: &mut Batch,
         at: u64,
         request: &J::Request,
-    ) -> Result<Judged<J::Refusal>, StoreError> {
+    ) -> Judged<J::Refusal> {
         let below = Beneath(&self.edge, &batch.growth.tiles, &*self.shared.store);
         let context = context(at, &self.edge, &below, &batch.pending);
-        Ok(match self.judge.judge(request, &context)? {
-            Ruling::Append(entry) => Judged::At(append(&mut self.edge, batch, entry), false),
-            Ruling::Existing(index) => Judged::At(index, true),
-            Ruling::Refuse(refusal) => Judged::Refused(refusal),
-        })
+        match self.judge.judge(request, &context) {
+            Ok(Ruling::Append(entry)) => Judged::At(append(&mut self.edge, batch, entry), false),
+            Ok(Ruling::Existing(index)) => Judged::At(index, true),
+            Ok(Ruling::Refuse(refusal)) => Judged::Refused(refusal),
+            Err(error) => {
+                tracing::error!(%error, "a request could not be judged");
+                Judged::Unread(error)
+            }
+        }
     }
 
     fn commit(&mut self, batch: &mut Batch, at: u64) -> Result<(), StoreError> {
@@ -253,6 +255,7 @@ impl<J: Judge> Writer<J> {
                 .into_iter()
                 .map(|answer| match answer {
                     Judged::Refused(refusal) => Outcome::Refused(refusal),
+                    Judged::Unread(error) => Outcome::Stopped(Stop::Store(error)),
                     Judged::At(index, existing) => {
                         last = last.max(Some(index));
                         self.outcome(&batch, index, existing)

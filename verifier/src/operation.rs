@@ -192,10 +192,18 @@ impl Scanner<'_> {
         Ok(hashes)
     }
 
+    /// A number that a refusal can repeat: operations and what is recorded of them hold no integer beyond 2^53-1.
+    fn observed_size(&mut self) -> Read<u64> {
+        match self.count()? {
+            size if size <= crate::json::MAX_INTEGER.unsigned_abs() => Ok(size),
+            _ => self.fail(Fault::Integer),
+        }
+    }
+
     fn observed(&mut self) -> Read<Observed> {
         let (mut size, mut root) = (None, None);
         self.object(|s, name| match name.as_ref() {
-            "size" => s.once(&mut size, Scanner::count),
+            "size" => s.once(&mut size, Self::observed_size),
             "root" => s.once(&mut root, Scanner::hex_hash),
             _ => s.fail(Fault::Unknown),
         })?;

@@ -9,6 +9,7 @@
 //! - [`verify`]: evidence verified offline, beside `verify_strict` alone
 //! - [`rig`]: the servers, the material and the rounds
 //! - [`load`], [`wire`], [`answers`]: the load generator
+//! - [`live`]: what goes when a bench is stopped
 //! - [`report`], [`stats`]: what is made of it
 
 use std::time::Duration;
@@ -19,6 +20,7 @@ pub mod answers;
 mod bare;
 mod fetch;
 pub mod http;
+pub mod live;
 pub mod load;
 pub mod material;
 pub mod ndjson;

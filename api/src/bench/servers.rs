@@ -16,7 +16,7 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use countersign_verifier::{base64, key::PublicKey};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{load::Door, watch};
+use super::{live, load::Door, watch};
 
 /// How long a server may take to say that it is ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -40,6 +40,7 @@ impl Scratch {
             random()? >> 32
         ));
         fs::create_dir(&path).with_context(|| path.display().to_string())?;
+        live::folder(path.clone());
         Ok(Scratch(path))
     }
 
@@ -61,6 +62,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // What cannot be removed is left behind; the figures stand.
         let _ = fs::remove_dir_all(&self.0);
+        live::folder_goes(&self.0);
     }
 }
 
@@ -88,7 +90,7 @@ pub struct Server {
 struct Process {
     child: Child,
     /// Held open: a server must not fail because nobody reads what it prints.
-    _stdout: BufReader<ChildStdout>,
+    held: Option<BufReader<ChildStdout>>,
 }
 
 impl Server {
@@ -161,9 +163,22 @@ impl Server {
     }
 }
 
+impl Process {
+    fn new(child: Child) -> Process {
+        let process = Process { child, held: None };
+        process.pid().into_iter().for_each(live::server);
+        process
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        Pid::from_raw(i32::try_from(self.child.id()).ok()?)
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+        if let Some(pid) = self.pid() {
+            live::server_ends(pid);
             // Gone already is as good.
             let _ = kill_process(pid, Signal::TERM);
         }
@@ -204,8 +219,8 @@ fn start(mut command: Command, stderr: &Path) -> anyhow::Result<(Process, String
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log);
-    let mut child = command.spawn().with_context(|| shown.clone())?;
-    let stdout = child.stdout.take().context("no standard output")?;
+    let mut process = Process::new(command.spawn().with_context(|| shown.clone())?);
+    let stdout = process.child.stdout.take().context("no standard output")?;
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let (mut stdout, mut line) = (BufReader::new(stdout), String::new());
@@ -217,16 +232,10 @@ fn start(mut command: Command, stderr: &Path) -> anyhow::Result<(Process, String
     if let Ok((stdout, Ok(line))) = ready
         && line.starts_with("ready ")
     {
-        return Ok((
-            Process {
-                child,
-                _stdout: stdout,
-            },
-            line,
-        ));
+        process.held = Some(stdout);
+        return Ok((process, line));
     }
-    let _ = child.kill();
-    let _ = child.wait();
+    drop(process);
     let said = fs::read_to_string(stderr).unwrap_or_default();
     bail!("{shown} did not become ready: {}", said.trim());
 }

@@ -1,17 +1,21 @@
 //! `countersign bench`: the figures of the documentation, measured here beside a peer.
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, thread, time::Duration};
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::bench::{
     answers::Wait,
-    http, ndjson,
+    http, live, ndjson,
     report::Report,
     rig::{Common, Peer},
     verify,
 };
+
+/// Exit code after SIGTERM or SIGINT: nothing was measured.
+const STOPPED: i32 = 3;
 
 /// Measure receipts and evidence beside a peer, on this machine
 ///
@@ -116,6 +120,12 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         | What::Ndjson { common, .. }
         | What::Verify { common, .. } => common,
     };
+    thread::spawn(|| {
+        if told_to_stop().is_ok() {
+            live::abandon();
+            std::process::exit(STOPPED);
+        }
+    });
     let report = measure(&args.what, common.read()?)?;
     if common.json {
         println!("{}", report.to_json());
@@ -123,6 +133,22 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         print!("{}", report.to_text());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns when this process is told to end.
+fn told_to_stop() -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut term = signal(SignalKind::terminate())?;
+        let mut int = signal(SignalKind::interrupt())?;
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+        Ok(())
+    })
 }
 
 fn measure(what: &What, common: Common) -> anyhow::Result<Report> {

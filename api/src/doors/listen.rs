@@ -1,6 +1,6 @@
 //! Accepting connections: how many, how slowly they may speak, and how they end.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use hyper_util::{
@@ -13,6 +13,8 @@ use tokio::{
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
     sync::{Semaphore, watch},
 };
+
+use tokio_io_timeout::TimeoutStream;
 
 use super::tls::Certificate;
 use crate::config::Limits;
@@ -61,8 +63,8 @@ pub async fn serve<L: Accept>(
     http.timer(TokioTimer::new())
         .header_read_timeout(Duration::from_secs(limits.header_timeout_s))
         .max_buf_size(limits.header_bytes)
-        .pipeline_flush(true)
         .keep_alive(true);
+    let idle = Duration::from_secs(limits.write_timeout_s);
     loop {
         let place = tokio::select! {
             // OK because the semaphore is never closed.
@@ -90,14 +92,14 @@ pub async fn serve<L: Accept>(
             let ended = match acceptor {
                 None => {
                     watcher
-                        .watch(http.serve_connection(TokioIo::new(stream), service))
+                        .watch(http.serve_connection(io(stream, idle), service))
                         .await
                 }
                 Some(acceptor) => {
                     match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
                         Ok(Ok(stream)) => {
                             watcher
-                                .watch(http.serve_connection(TokioIo::new(stream), service))
+                                .watch(http.serve_connection(io(stream, idle), service))
                                 .await
                         }
                         Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
@@ -126,4 +128,11 @@ pub async fn serve<L: Accept>(
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     // An error means that nobody can say "stop" any more, which is as good as having said it.
     let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// A client that does not take what it asked for is cut off after `idle`: its connection is somebody else's place.
+fn io<S: AsyncRead + AsyncWrite>(stream: S, idle: Duration) -> TokioIo<Pin<Box<TimeoutStream<S>>>> {
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(idle));
+    TokioIo::new(Box::pin(stream))
 }

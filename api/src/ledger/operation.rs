@@ -112,12 +112,10 @@ impl Ledger {
             session: operation.session.clone(),
         };
         let text = decision_text(decided);
-        assert!(
-            text.len() <= DECISION_BYTES_MAX,
-            "Ledger::write: a decision of {} bytes by `{}`",
-            text.len(),
-            operation.tool
-        );
+        if text.len() > DECISION_BYTES_MAX {
+            let why = format!("a decision of {} bytes by `{}`", text.len(), operation.tool);
+            return Err(Problem::internal(&why));
+        }
         let decision = match decided {
             Decided::Applied(_) => Decision::Applied { effect: &text },
             Decided::Refused(code, ..) => Decision::Refused {
@@ -137,7 +135,8 @@ impl Ledger {
                 format!("the operation does not fit a leaf: {error}"),
             )
         })?;
-        self.take(&leaf);
+        // A refusal, and never a panic: the writer must outlive whatever it is asked.
+        self.take(&leaf).map_err(|why| Problem::internal(&why))?;
         Ok(leaf)
     }
 }

@@ -61,6 +61,15 @@ impl Ledger {
                 format!("the receipt does not fit a leaf: {error}"),
             )));
         }
+        // Base64 and hexadecimal can be read back as they are; a type of unusual characters is tried, because a leaf that cannot
+        // be read would keep the account from ever starting again.
+        let plain = request
+            .payload_type
+            .bytes()
+            .all(|b| (b' '..=b'~').contains(&b) && b != b'"' && b != b'\\');
+        if !plain && let Err(error) = Leaf::parse(&leaf) {
+            return Ok(Ruling::Refuse(Problem::internal(&error)));
+        }
         self.state.receipt_taken(context.at);
         Ok(Ruling::Append(Entry {
             leaf,

@@ -576,3 +576,29 @@ proptest! {
         rig.check();
     }
 }
+
+#[test]
+fn no_request_of_an_agent_ends_the_writer() {
+    let mut rig = Rig::new();
+    rig.call(100, "identity_enroll", enroll("ci", 1, true))
+        .unwrap();
+    for size in [1 << 53, 1 << 62, (1 << 63) - 1] {
+        let mut operation = rig.operation("receipt_policy", json!({}));
+        let root = Hash([0; 32]);
+        operation.observed = Some(countersign_verifier::operation::Observed { size, root });
+        assert_eq!(rig.send(1, &operation).unwrap_err().code, Code::Malformed);
+    }
+    let mut long = enroll("x", 2, true);
+    long["class"] = "x".repeat(5_000).into();
+    let (index, _) = rig.call(100, "identity_enroll", long).unwrap();
+    assert_eq!(rig.decided(index), Some(Code::ClassNotAllowed));
+    for text in ["\u{7f}", "\u{2028}", "\u{feff}x", "a\"b", "a\\b", "é"] {
+        let envelope = Envelope::sign(text, b"x", &[key(1)]);
+        let prepared =
+            prepare_receipt(&rig.state(), &envelope.to_json(), false, &Budget::of(1)).unwrap();
+        // Taken or refused by its type: either way the log can be read again.
+        let _ = rig.ask(Request::Receipt(prepared.request));
+    }
+    assert!(rig.receipt("after all", &[1]).is_ok());
+    rig.check();
+}

@@ -88,6 +88,7 @@ impl RocksStore {
         }
         std::fs::create_dir_all(folder)
             .map_err(|e| StoreError::Unavailable(format!("{}: {e}", folder.display())))?;
+        Tidemark::create(tidemark)?;
         let db = open(folder, shared, true)?;
         let mut batch = WriteBatch::default();
         batch.put(meta::FORMAT, FORMAT.to_be_bytes());
@@ -102,7 +103,14 @@ impl RocksStore {
     /// `InUse` if another process holds it, `TooNew`, `Damaged` if RocksDB refuses what it finds or there is no log, `Unavailable`.
     pub fn open(folder: &Path, tidemark: &Path, shared: &Shared) -> Result<RocksStore, StoreError> {
         let db = open_existing(folder, shared)?;
-        RocksStore::with(folder, tidemark, shared, db)
+        let store = RocksStore::with(folder, tidemark, shared, db)?;
+        if store.tidemark()?.is_none() && store.published()?.is_some() {
+            return Err(damaged(format!(
+                "{}: the mark of the largest published head is empty, and the database has published",
+                tidemark.display()
+            )));
+        }
+        Ok(store)
     }
 
     fn with(

@@ -30,36 +30,49 @@ pub(super) struct Tidemark {
 }
 
 impl Tidemark {
-    /// Opens the mark, or begins one.
+    /// Begins a mark, durable on return. Never over one that is there.
+    pub(super) fn create(path: &Path) -> Result<(), StoreError> {
+        let failed =
+            |e: std::io::Error| StoreError::Unavailable(format!("{}: {e}", path.display()));
+        let mut options = OpenOptions::new();
+        let file = options
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .map_err(failed)?;
+        file.write_all_at(&[0; 2 * SLOT], 0).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        match path.parent() {
+            Some(parent) => File::open(parent)
+                .and_then(|d| d.sync_all())
+                .map_err(failed),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens a mark that [`Tidemark::create`] made. One that is missing is not begun anew: that is how a store put back from an older
+    /// copy would pass for a new one.
     pub(super) fn open(path: &Path) -> Result<Tidemark, StoreError> {
         let failed =
             |e: std::io::Error| StoreError::Unavailable(format!("{}: {e}", path.display()));
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(failed)?;
-        if file.metadata().map_err(failed)?.len() == 0 {
-            file.write_all_at(&[0; 2 * SLOT], 0).map_err(failed)?;
-            file.sync_all().map_err(failed)?;
-            if let Some(parent) = path.parent() {
-                File::open(parent)
-                    .and_then(|d| d.sync_all())
-                    .map_err(failed)?;
+        let damaged = |why: String| StoreError::Damaged {
+            what: format!("{}: {why}", path.display()),
+        };
+        let file = match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                return Err(damaged(
+                    "the mark of the largest published head is missing".into(),
+                ));
             }
-        }
+            Err(e) => return Err(failed(e)),
+        };
         let mut bytes = [0; 2 * SLOT];
         file.read_exact_at(&mut bytes, 0)
-            .map_err(|e| StoreError::Damaged {
-                what: format!("{}: {e}", path.display()),
-            })?;
+            .map_err(|e| damaged(e.to_string()))?;
         let slots = [decode(&bytes[..SLOT]), decode(&bytes[SLOT..])];
         if slots == [None, None] && bytes != [0; 2 * SLOT] {
-            return Err(StoreError::Damaged {
-                what: format!("{}: neither half can be read", path.display()),
-            });
+            return Err(damaged("neither half can be read".into()));
         }
         let size = |slot: &Option<Head>| slot.map_or(0, |h| h.size + 1);
         let (next_slot, last) = if size(&slots[0]) > size(&slots[1]) {
@@ -132,6 +145,7 @@ mod tests {
     fn it_rises_survives_and_never_sinks() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("published");
+        Tidemark::create(&path).unwrap();
         for size in [0, 3, 4, 9] {
             let mut mark = Tidemark::open(&path).unwrap();
             mark.raise(&head(size)).unwrap();
@@ -145,6 +159,12 @@ mod tests {
     fn a_torn_write_leaves_the_one_before_and_a_ruined_file_is_damage() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("published");
+        assert!(
+            matches!(Tidemark::open(&path), Err(StoreError::Damaged { .. })),
+            "a missing mark is not begun anew"
+        );
+        Tidemark::create(&path).unwrap();
+        assert!(Tidemark::create(&path).is_err());
         let mut mark = Tidemark::open(&path).unwrap();
         mark.raise(&head(1)).unwrap();
         mark.raise(&head(2)).unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::{body::Body, extract::Request, http::header};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use tokio::sync::OwnedSemaphorePermit;
@@ -50,28 +50,58 @@ pub(super) async fn read(
     if let Some(bytes) = stated.filter(|stated| *stated > limit as u64) {
         return Err(too_large(limit).with("bytes", bytes));
     }
-    // A body of no stated length may turn out to be as long as any.
-    let bytes = stated
-        .and_then(|s| usize::try_from(s).ok())
-        .unwrap_or(limit);
-    let permits = u32::try_from(bytes.div_ceil(1_024)).unwrap_or(u32::MAX);
-    let held = app.bodies.clone().try_acquire_many_owned(permits).map_err(|_| {
-        Problem::new(Code::Busy, "bodies of other requests fill the memory set aside for them; see `body_memory_bytes` in /health")
-            .retry_after(1_000)
-    })?;
     let time = Duration::from_secs(app.config.limits.request_timeout_s);
-    let collected =
-        tokio::time::timeout(time, Limited::new(request.into_body(), limit).collect()).await;
-    match collected {
-        Ok(Ok(body)) => Ok((body.to_bytes(), held)),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(limit)),
-        Ok(Err(_)) => Err(Problem::new(Code::Malformed, "the body broke off")),
-        Err(_) => Err(Problem::new(
-            Code::Timeout,
-            format!("the body did not arrive within {} s", time.as_secs()),
-        )
-        .retry_after(1_000)),
+    match tokio::time::timeout(time, collect(app, request.into_body(), limit)).await {
+        Ok(collected) => collected,
+        Err(_) => {
+            let why = format!("the body did not arrive within {} s", time.as_secs());
+            Err(Problem::new(Code::Timeout, why).retry_after(1_000))
+        }
     }
+}
+
+/// Takes memory as it is needed, not as it is announced: who announces much and sends little takes nothing from others.
+async fn collect(
+    app: &App,
+    body: Body,
+    limit: usize,
+) -> Result<(Bytes, OwnedSemaphorePermit), Problem> {
+    let full = || {
+        let why = "bodies of other requests fill the memory set aside for them; see `body_memory_bytes` in /health";
+        Problem::new(Code::Busy, why).retry_after(1_000)
+    };
+    let mut held = app
+        .bodies
+        .clone()
+        .try_acquire_many_owned(1)
+        .map_err(|_| full())?;
+    let mut body = Limited::new(body, limit);
+    let mut bytes = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = match frame {
+            Ok(frame) => frame,
+            Err(error) if error.is::<LengthLimitError>() => return Err(too_large(limit)),
+            Err(_) => return Err(Problem::new(Code::Malformed, "the body broke off")),
+        };
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        bytes.extend_from_slice(&data);
+        let needed = bytes.len().div_ceil(1_024);
+        if let Some(more) = needed
+            .checked_sub(held.num_permits())
+            .filter(|more| *more > 0)
+        {
+            let more = u32::try_from(more).unwrap_or(u32::MAX);
+            held.merge(
+                app.bodies
+                    .clone()
+                    .try_acquire_many_owned(more)
+                    .map_err(|_| full())?,
+            );
+        }
+    }
+    Ok((bytes.freeze(), held))
 }
 
 fn too_large(limit: usize) -> Problem {

@@ -111,7 +111,8 @@ fn decide_enroll(
     let class = match asked.class.as_deref() {
         None | Some("agent_key") => Class::AgentKey,
         Some(other) => {
-            let why = format!("class `{other}`: a key is enrolled as agent_key");
+            let shown: String = other.chars().take(32).collect();
+            let why = format!("class `{shown}`: a key is enrolled as agent_key");
             return Err(Decided::refuse(Code::ClassNotAllowed, why));
         }
     };
