@@ -109,10 +109,12 @@ pub async fn run(
         Some(address) => Some(bind(address).await?),
         None => None,
     };
-    let socket = admin::bind(&dir.admin_socket()).map_err(|source| ServiceError::Listen {
-        what: dir.admin_socket().display().to_string(),
-        source,
-    })?;
+    // A path that is too long for a socket keeps nobody from being served; the operator then asks over HTTP.
+    let socket = admin::bind(&dir.admin_socket())
+        .inspect_err(
+            |error| tracing::warn!(%error, path = %dir.admin_socket().display(), "no admin socket"),
+        )
+        .ok();
     // Opening replays leaves and may take a moment; nothing is accepted before.
     let app = tokio::task::block_in_place(|| App::build(config, dir.clone(), accept_clock))?;
     let app = Arc::new(app);
@@ -126,22 +128,14 @@ pub async fn run(
         tracing::warn!(%error, "serve.json could not be written: clients must be told --url");
     }
     let limits = app.config.limits.clone();
-    let doors = [
-        tokio::spawn(listen::serve(
-            listener,
-            certificate,
-            http::router(app.clone()),
-            limits.clone(),
-            stop.clone(),
-        )),
-        tokio::spawn(listen::serve(
-            socket,
-            None,
-            admin::router(app.clone()),
-            limits.clone(),
-            stop.clone(),
-        )),
-    ];
+    let router = http::router(app.clone());
+    let serving = listen::serve(listener, certificate, router, limits.clone(), stop.clone());
+    let mut doors = vec![tokio::spawn(serving)];
+    if let Some(socket) = socket {
+        let router = admin::router(app.clone());
+        let serving = listen::serve(socket, None, router, limits.clone(), stop.clone());
+        doors.push(tokio::spawn(serving));
+    }
     if let Some(metrics) = metrics {
         let router = Router::new().route(
             "/metrics",

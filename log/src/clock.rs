@@ -79,11 +79,10 @@ pub struct LogClock {
 }
 
 impl LogClock {
-    /// Starts after a last leaf stamped `last_ms` (0: none).
-    ///
-    /// # Errors
-    /// [`ClockFault::Behind`]. The clock comes with it: it is good for [`LogClock::accept`], and stands still until then.
-    pub fn start(last_ms: u64, reading: Reading) -> Result<LogClock, (LogClock, ClockFault)> {
+    /// Starts after a last leaf stamped `last_ms` (0: none). With [`ClockFault::Behind`] it stands still until the wall clock is
+    /// set right or accepted.
+    #[must_use]
+    pub fn start(last_ms: u64, reading: Reading) -> (LogClock, Option<ClockFault>) {
         let last_ns = i128::from(last_ms) * NS_PER_MS;
         let mut clock = LogClock {
             now_ns: last_ns.max(reading.wall_ns),
@@ -93,11 +92,11 @@ impl LogClock {
             ahead_ns: None,
         };
         if last_ns - reading.wall_ns <= TOLERANCE_NS {
-            return Ok(clock);
+            return (clock, None);
         }
         clock.ahead_ns = Some(last_ns);
         let fault = behind(last_ns, reading.wall_ns);
-        Err((clock, fault))
+        (clock, Some(fault))
     }
 
     /// Log time at `reading`, in milliseconds since 1970; never less than before.
@@ -178,7 +177,7 @@ mod tests {
     }
 
     fn started() -> LogClock {
-        LogClock::start(0, at(0, 0)).expect("no last leaf")
+        LogClock::start(0, at(0, 0)).0
     }
 
     #[test]
@@ -187,7 +186,7 @@ mod tests {
         for s in 0..10 {
             assert_eq!(
                 clock.now(at(s * NS_PER_S, 0)),
-                Ok(START_MS + s as u64 * 1000)
+                Ok(START_MS + 1000 * u64::try_from(s).unwrap())
             );
         }
     }
@@ -245,10 +244,11 @@ mod tests {
     #[test]
     fn a_start_behind_the_last_leaf_needs_acceptance_beyond_ten_minutes() {
         let last = START_MS + 9 * 60_000;
-        let mut clock = LogClock::start(last, at(0, 0)).expect("nine minutes are borne");
+        let mut clock = LogClock::start(last, at(0, 0)).0;
         assert_eq!(clock.now(at(0, 0)), Ok(last));
         let last = START_MS + 11 * 60_000;
-        let (mut clock, fault) = LogClock::start(last, at(0, 0)).unwrap_err();
+        let (mut clock, fault) = LogClock::start(last, at(0, 0));
+        let fault = fault.unwrap();
         assert_eq!(
             fault,
             ClockFault::Behind {
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(clock.now(at(0, 0)), Err(fault), "it stays so by itself");
         assert_eq!(clock.accept(at(0, 0)), (last, last));
         assert_eq!(clock.now(at(0, 0)), Ok(last));
-        let (mut clock, _) = LogClock::start(last, at(0, 0)).unwrap_err();
+        let (mut clock, _) = LogClock::start(last, at(0, 0));
         assert_eq!(
             clock.now(at(0, 2 * MIN)),
             Ok(last),
@@ -269,8 +269,7 @@ mod tests {
 
     #[test]
     fn having_been_off_for_years_is_no_fault() {
-        let mut clock =
-            LogClock::start(START_MS, at(0, 3 * 365 * 24 * 60 * MIN)).expect("forward at start");
+        let mut clock = LogClock::start(START_MS, at(0, 3 * 365 * 24 * 60 * MIN)).0;
         assert!(clock.now(at(1, 3 * 365 * 24 * 60 * MIN)).is_ok());
     }
 

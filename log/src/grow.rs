@@ -136,7 +136,7 @@ mod tests {
         for n in 0..66_000 {
             edge.push(leaf(n), &mut full);
             range.push(leaf(n));
-            if n < 1_000 || n > 65_500 {
+            if !(1_000..=65_500).contains(&n) {
                 assert_eq!(edge.root(), range.root(), "size {}", n + 1);
             }
         }

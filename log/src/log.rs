@@ -142,13 +142,10 @@ impl<J: Judge> Log<J> {
             snapshot_at,
         } = load(&*options.store, &mut options.judge)?;
         guard::check(&*options.store, &edge)?;
-        let (clock, fault) = match LogClock::start(last_at, options.clocks.read()) {
-            Ok(clock) => (clock, None),
-            Err((clock, fault)) => {
-                tracing::error!(%fault, "writing does not start until the clock is accepted");
-                (clock, Some(fault))
-            }
-        };
+        let (clock, fault) = LogClock::start(last_at, options.clocks.read());
+        if let Some(fault) = &fault {
+            tracing::error!(%fault, "writing does not start until the clock is accepted");
+        }
         let published = options.store.published()?.map_or(
             Published {
                 head: Head::EMPTY,

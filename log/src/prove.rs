@@ -184,6 +184,7 @@ fn split_of(n: u64) -> u64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "small sizes as indexes")]
 mod tests {
     use super::*;
     use crate::grow::Edge;

@@ -4,7 +4,7 @@
 //! # async fn example() -> Result<(), countersign_api::client::ClientError> {
 //! use countersign_api::client::{Client, SubmitOptions};
 //! let client = Client::new("http://127.0.0.1:8780", "dev", None)?;
-//! let taken = client.submit(br#"{"payloadType":"…"}"#, &SubmitOptions::default()).await?;
+//! let taken = client.submit(std::fs::read("envelope.json").unwrap().as_slice(), &SubmitOptions::default()).await?;
 //! let evidence = client.evidence(taken.index).await?;
 //! # Ok(()) }
 //! ```

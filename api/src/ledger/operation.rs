@@ -165,7 +165,7 @@ fn caller<'s>(state: &'s State, signer: &Verified) -> Result<&'s Identity, Probl
         return Err(retired(identity));
     }
     if identity.possession == Possession::Stated {
-        let why = "this key may sign receipts; to sign operations it must first prove itself (identity rotate --possession)";
+        let why = "this key may sign receipts; to sign operations it must first prove itself: identity rotate to this same key, with --possession";
         return Err(
             Problem::new(Code::PossessionUnproved, why).with("identity", identity.id.to_string())
         );

@@ -7,9 +7,7 @@ use std::{
 };
 
 use countersign_log::{
-    Clocks, Log, Options, Outcome, Store,
-    clock::{LogClock, Reading},
-    store::memory::MemoryStore,
+    Clocks, Log, Options, Outcome, Store, clock::Reading, store::memory::MemoryStore,
 };
 use countersign_verifier::{
     base64, dsse::Envelope, key::Algorithm, leaf::Class, operation::possession_message,
@@ -75,8 +73,6 @@ impl Rig {
     fn new() -> Rig {
         let store = Arc::new(MemoryStore::new());
         let clocks = Arc::new(Hand(Mutex::new(0)));
-        // The clock's own tests cover starts that fail; this one has no last leaf.
-        assert!(LogClock::start(0, clocks.read()).is_ok());
         let log = Log::start(Options {
             origin: ORIGIN.into(),
             signer: signer(),
@@ -600,5 +596,38 @@ fn no_request_of_an_agent_ends_the_writer() {
         let _ = rig.ask(Request::Receipt(prepared.request));
     }
     assert!(rig.receipt("after all", &[1]).is_ok());
+    rig.check();
+}
+
+#[test]
+fn a_stated_key_proves_itself_by_rotating_to_itself() {
+    let mut rig = Rig::new();
+    rig.call(100, "identity_enroll", enroll("ci", 1, false))
+        .unwrap();
+    let itself = |proof: Option<String>| {
+        let mut arguments = json!({"identity": id(1).to_string(), "public_key": spki(1)});
+        if let Some(proof) = proof {
+            arguments["possession"] = proof.into();
+        }
+        arguments
+    };
+    let (index, _) = rig.call(100, "identity_rotate", itself(None)).unwrap();
+    assert_eq!(
+        rig.decided(index),
+        Some(Code::KeyEnrolled),
+        "without proof it changes nothing"
+    );
+    let (index, _) = rig
+        .call(100, "identity_rotate", itself(Some(proof(1, id(1)))))
+        .unwrap();
+    assert_eq!(rig.decided(index), None);
+    assert!(
+        identity(&rig, 1).retired.is_empty(),
+        "the key is the same, none is retired"
+    );
+    let (index, _) = rig
+        .call(1, "identity_revoke", json!({"identity": id(1).to_string()}))
+        .unwrap();
+    assert_eq!(rig.decided(index), None, "and now it may sign operations");
     rig.check();
 }

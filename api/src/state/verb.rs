@@ -5,6 +5,10 @@ use serde_json::{Map, Value};
 
 use super::{At, Caller, Decided, State, identity, receipt, refusal};
 
+/// Takes in an applied operation.
+pub type Apply =
+    fn(&mut State, IdentityId, &Operation, &Map<String, Value>, u64) -> Result<(), String>;
+
 /// How one tool's operations are judged, taken in, and named in refusals.
 pub struct Verb {
     /// The tool's name.
@@ -12,8 +16,7 @@ pub struct Verb {
     /// Judges; pure.
     pub decide: fn(&State, &Caller<'_>, &Operation, At) -> Decided,
     /// Takes in an applied operation: by whom, what was asked, the recorded effect, the leaf's index.
-    pub apply:
-        fn(&mut State, IdentityId, &Operation, &Map<String, Value>, u64) -> Result<(), String>,
+    pub apply: Apply,
     /// What a refusal is about: the part of the arguments that makes two refusals the same.
     pub resource: fn(&Value) -> String,
 }

@@ -9,7 +9,7 @@
 //! | postings | name space, 16 bytes of a hash, index | nothing |
 //!
 //! Who may write here can change history up to the last published head, and no further: what is published is signed, and the
-//! mark beside the database ([`super::tidemark`]) and every witness remember it.
+//! mark beside the database (`tidemark`) and every witness remember it.
 
 mod codec;
 mod open;
@@ -283,7 +283,12 @@ impl Store for RocksStore {
             Stage::Signed => batch.put(signed_key(kept.head.size), value),
             Stage::Published => {
                 batch.put(meta::PUBLISHED, value);
-                batch.delete_range(signed_key(0), signed_key(kept.head.size.saturating_add(1)));
+                // One by one: a range deletion at each publication would pile up and slow every read of this family.
+                for head in self.signed()?.iter().map(|signed| signed.head) {
+                    if head.size <= kept.head.size {
+                        batch.delete(signed_key(head.size));
+                    }
+                }
             }
         }
         self.write(batch)?;
@@ -476,7 +481,10 @@ mod tests {
         let Fresh { store, _dir } = fresh();
         let folder = store.folder.clone();
         store
-            .read(|db| Ok(db.put(meta::FORMAT, 2u32.to_be_bytes()).unwrap()))
+            .read(|db| {
+                db.put(meta::FORMAT, 2u32.to_be_bytes())
+                    .map_err(|e| trouble(&e))
+            })
             .unwrap();
         drop(store);
         let error = RocksStore::open(&folder, &_dir.path().join("published"), &shared()).err();

@@ -154,7 +154,10 @@ fn decide_rotate(
         ));
     }
     let key = opened::spki(&asked.public_key).map_err(malformed)?;
-    if let Some(taken) = state.identities.of_key(&key) {
+    let proves_itself = key == target.key.public
+        && target.possession == Possession::Stated
+        && asked.possession.is_some();
+    if let Some(taken) = state.identities.of_key(&key).filter(|_| !proves_itself) {
         let refused = Decided::refuse(Code::KeyEnrolled, "one key is one identity, for ever");
         return Err(refused
             .with("identity", taken.id.to_string())
@@ -314,8 +317,11 @@ fn apply_rotate(
         .ok_or("the effect names nobody")?
         .clone();
     let new = opened::spki(&asked.public_key)?.into();
-    let old = std::mem::replace(&mut identity.key, new);
-    identity.retired.push(old);
+    // The same key again is one that has come to prove itself.
+    if identity.key != new {
+        let old = std::mem::replace(&mut identity.key, new);
+        identity.retired.push(old);
+    }
     identity.possession = possession;
     identity.rotations.push(Change { index, by });
     state.identities.insert(identity);

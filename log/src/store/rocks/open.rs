@@ -72,6 +72,8 @@ fn options(shared: &Shared) -> Options {
     options.set_track_and_verify_wals_in_manifest(true);
     options.set_write_buffer_manager(&shared.buffers);
     options.set_max_background_jobs(2);
+    // There is one writer: what lets several insert at once only costs it time.
+    options.set_allow_concurrent_memtable_write(false);
     options.set_max_open_files(256);
     options.set_bytes_per_sync(1 << 20);
     options.set_log_level(LogLevel::Warn);
