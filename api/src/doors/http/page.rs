@@ -6,6 +6,8 @@ use axum::{
     response::{Html, IntoResponse, Response},
 };
 
+use countersign_verifier::tile::bundles;
+
 use super::Shared;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;color:#222}\
@@ -19,11 +21,13 @@ pub(super) async fn index(State(app): State<Shared>) -> Response {
         let name = escape(&account.name);
         logs.push_str(&format!(
             "<h2>{origin}</h2><p>{size} leaves. Key: <code>{vkey}</code></p><pre>{note}</pre>\
-             <p><a href=\"/log/{name}/checkpoint\">checkpoint</a> · <a href=\"/log/{name}/tile/entries/000\">first entries</a> · \
+             <p><a href=\"/log/{name}/checkpoint\">checkpoint</a> · <a href=\"/log/{name}/{entries}\">first entries</a> · \
              <a href=\"/log/{name}/policy\">policy</a> · <a href=\"/log/{name}/keys\">keys</a> · \
              <a href=\"/log/{name}/evidence/0\">evidence of leaf 0</a></p>",
             origin = escape(&account.origin),
             size = published.head.size,
+            // A bundle that is not full yet has its width in its name.
+            entries = bundles(published.head.size).next().map_or(String::new(), |first| first.path()),
             vkey = escape(&account.vkey),
             note = escape(&published.note),
         ));

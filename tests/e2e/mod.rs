@@ -1,0 +1,15 @@
+//! What each noun does, over HTTP, as the design has it. A file a noun.
+
+mod bodies;
+mod config;
+mod duplicates;
+mod evidence;
+mod identities;
+mod lifecycle;
+mod ndjson;
+mod operations;
+mod policy;
+mod public;
+mod receipts;
+mod tiles;
+mod tls;

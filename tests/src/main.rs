@@ -1,0 +1,23 @@
+//! Suites over the built executables, as clients, operators and auditors meet them.
+//!
+//! - [`rig`]: a service on a directory of its own, and [`rig::Rig::check`], which re-verifies the whole tree after every action
+//! - `e2e`: a file a noun
+//! - `kill`, `faults`: what must survive, and what must be refused
+//! - `scripts`: readable sessions with the command line
+//! - `real`: published envelopes and statements of others
+//! - `peers`: foreign readers and writers of logs, in Go
+//! - `house`: the rules that the sources follow
+//! - `docs`: what the documents print, hold and link to
+//!
+//! `TEST_SEED=n` repeats a random run; each prints its seed.
+
+mod docs;
+#[path = "../e2e/mod.rs"]
+mod e2e;
+mod faults;
+mod house;
+mod kill;
+mod peers;
+mod real;
+mod rig;
+mod scripts;

@@ -1,0 +1,103 @@
+//! Where the built executables are.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+    time::SystemTime,
+};
+
+/// The executable `countersign`.
+pub fn countersign() -> &'static Path {
+    &built().0
+}
+
+/// The executable `countersign-verify`.
+pub fn countersign_verify() -> &'static Path {
+    &built().1
+}
+
+/// The folder of the workspace.
+pub fn workspace() -> &'static Path {
+    // OK because this package is a folder of the workspace.
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the workspace")
+}
+
+/// Beside the test's own executable, two folders up: `target/<profile>/deps/it-…`.
+///
+/// Cargo builds them there before it runs any test of the workspace, but not when this package is tested alone; so they are
+/// built here when they are absent or older than a source.
+fn built() -> &'static (PathBuf, PathBuf) {
+    static BUILT: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let test = std::env::current_exe().expect("the test's own path");
+        let profile = test
+            .parent()
+            .and_then(Path::parent)
+            .expect("target/<profile>");
+        let both = (
+            profile.join("countersign"),
+            profile.join("countersign-verify"),
+        );
+        if stale(&both.0) || stale(&both.1) {
+            build(profile);
+        }
+        both
+    })
+}
+
+fn stale(executable: &Path) -> bool {
+    let modified = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
+    let Some(built) = modified(executable) else {
+        return true;
+    };
+    let newest = ["api", "log", "verifier"]
+        .iter()
+        .flat_map(|package| files(&workspace().join(package).join("src"), "rs"))
+        .filter_map(|path| modified(&path))
+        .max();
+    newest.unwrap_or(SystemTime::UNIX_EPOCH) > built
+}
+
+fn build(profile: &Path) {
+    let name = profile.file_name().and_then(|n| n.to_str());
+    let target = profile.parent().expect("target");
+    let mut cargo = Command::new(option_env!("CARGO").unwrap_or("cargo"));
+    cargo
+        .current_dir(workspace())
+        // As `make test` does: another selection would have other features, and half of the tree would be compiled again.
+        .args(["build", "--locked", "--workspace", "--all-targets"])
+        .args([
+            "--profile",
+            if name == Some("debug") {
+                "dev"
+            } else {
+                "release"
+            },
+        ])
+        .env("CARGO_TARGET_DIR", target);
+    let status = cargo.status().expect("cargo runs");
+    assert!(status.success(), "cargo build of the executables: {status}");
+}
+
+/// All files below a folder with this extension, sorted; none where there is no folder.
+pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in folder.read_dir().into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                if path.file_name().is_some_and(|n| n != "target") {
+                    open.push(path);
+                }
+            } else if path.extension().is_some_and(|e| e == extension) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
