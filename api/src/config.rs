@@ -251,7 +251,7 @@ impl Config {
             );
         }
         let limits = &self.limits;
-        if limits.body_memory_bytes < crate::doors::NDJSON_BYTES_MAX {
+        if limits.body_memory_bytes < crate::limits::NDJSON_BYTES_MAX {
             return Err("limits.body_memory_bytes: at least the 16 MiB of one NDJSON body".into());
         }
         if limits.connections == 0 || limits.requests == 0 || limits.header_bytes < 8_192 {

@@ -16,6 +16,7 @@ pub mod doors;
 pub mod error;
 pub mod init;
 pub mod ledger;
+pub mod limits;
 pub mod metrics;
 pub mod query;
 #[cfg(test)]

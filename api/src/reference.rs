@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 
 use crate::{
     config::Config,
-    doors,
     error::{CODES, Code},
     ledger::DECISION_BYTES_MAX,
     tools::{Handler, TOOLS, Tool},
@@ -205,17 +204,17 @@ fn http() -> String {
         ),
         (
             "body_bytes_max",
-            doors::BODY_BYTES_MAX,
+            crate::limits::BODY_BYTES_MAX,
             "body of one envelope or call",
         ),
         (
             "ndjson_lines_max",
-            doors::NDJSON_LINES_MAX,
+            crate::limits::NDJSON_LINES_MAX,
             "envelopes in one body",
         ),
         (
             "ndjson_bytes_max",
-            doors::NDJSON_BYTES_MAX,
+            crate::limits::NDJSON_BYTES_MAX,
             "body of many envelopes",
         ),
         (
@@ -230,8 +229,8 @@ fn http() -> String {
     let _ = writeln!(
         out,
         "| `deadline_ms_max` | {} | `deadline_ms`; {} if absent |",
-        doors::DEADLINE_MS_MAX,
-        doors::DEADLINE_MS
+        crate::limits::DEADLINE_MS_MAX,
+        crate::limits::DEADLINE_MS
     );
     out.push_str(
         "| `header_bytes_max`, `connections_max`, `requests_max`, `request_timeout_s` | \

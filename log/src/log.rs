@@ -170,6 +170,14 @@ impl<J: Judge> Log<J> {
             origin: options.origin,
             signer: options.signer,
         };
+        // Before anybody reads: what was published last may have been lost with a record cut short, and readers who saw it must
+        // not be shown less. A store that refuses now is asked again by the publisher's thread.
+        let head = shared.committed.load().head;
+        if head.size > shared.published.load().head.size
+            && let Err(error) = publisher.publish(&shared, &head)
+        {
+            tracing::error!(%error, "the newest head could not be published at the start");
+        }
         let accept = options.accept_clock.then_some(fault).flatten();
         let writer = Writer::new(
             shared.clone(),

@@ -93,7 +93,8 @@ impl Publisher {
         }
     }
 
-    fn publish<V>(&self, shared: &Shared<V>, head: &Head) -> Result<(), StoreError> {
+    /// Signs a committed head, stores it, and shows it.
+    pub(crate) fn publish<V>(&self, shared: &Shared<V>, head: &Head) -> Result<(), StoreError> {
         let checkpoint = Checkpoint {
             origin: self.origin.clone(),
             size: head.size,

@@ -9,10 +9,12 @@ use countersign_verifier::{
 };
 use imbl::OrdMap;
 
+mod asked;
 mod verbs;
 
+pub use asked::{Enroll, Revoke, Rotate};
 pub(super) use verbs::malformed;
-pub use verbs::{ENROLL, Enroll, REVOKE, ROTATE, Revoke, Rotate};
+pub use verbs::{ENROLL, REVOKE, ROTATE};
 
 use super::Opened;
 

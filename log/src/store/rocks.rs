@@ -22,12 +22,12 @@ use std::{
     },
 };
 
-use rocksdb::{
-    Cache, DB, Direction, IteratorMode, ReadOptions, WriteBatch, WriteBufferManager, WriteOptions,
-};
+use rocksdb::{DB, Direction, IteratorMode, ReadOptions, WriteBatch, WriteOptions};
+
+pub use self::open::Shared;
 
 use self::{
-    codec::{batch, committed, kept, meta, number, signed_key, tile_key},
+    codec::{batch, checkpoint, committed, kept, meta, number, signed_key, tile_key},
     open::{
         ENTRIES, FORMAT, POSTINGS, TILES, UNIQUE, damaged, family, open, open_existing,
         open_to_read, trouble,
@@ -35,23 +35,6 @@ use self::{
 };
 use super::{Growth, Head, Kept, Snapshot, Stage, Store, StoreError, tidemark::Tidemark};
 use crate::judge::Key;
-
-/// What all databases of a process share, so that 200 open accounts cost little more than one.
-#[derive(Clone)]
-pub struct Shared {
-    cache: Cache,
-    buffers: WriteBufferManager,
-}
-
-impl Shared {
-    /// A block cache and a bound on all write buffers together, in bytes.
-    #[must_use]
-    pub fn new(cache_bytes: usize, buffer_bytes: usize) -> Shared {
-        let cache = Cache::new_lru_cache(cache_bytes);
-        let buffers = WriteBufferManager::new_write_buffer_manager(buffer_bytes, false);
-        Shared { cache, buffers }
-    }
-}
 
 /// A log in a RocksDB folder, with the mark of its published head beside it.
 pub struct RocksStore {
@@ -275,9 +258,7 @@ impl Store for RocksStore {
     }
 
     fn keep(&self, stage: Stage, kept: &Kept) -> Result<(), StoreError> {
-        let mut value = kept.head.size.to_be_bytes().to_vec();
-        value.extend(kept.head.root.0);
-        value.extend(kept.note.as_bytes());
+        let value = checkpoint(kept);
         let mut batch = WriteBatch::default();
         match stage {
             Stage::Signed => batch.put(signed_key(kept.head.size), value),

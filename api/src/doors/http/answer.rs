@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use crate::{
     account::Account,
     app::App,
-    doors::{DEADLINE_MS, DEADLINE_MS_MAX},
     error::{Code, Problem},
     ledger::{Recorded, by_json, decision_of},
+    limits::{DEADLINE_MS, DEADLINE_MS_MAX},
     query,
     submit::{Dropped, Wait, Wanted, Written},
 };

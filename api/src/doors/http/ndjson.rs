@@ -14,9 +14,9 @@ use tokio::task::JoinHandle;
 use super::{Shared, answer};
 use crate::{
     account::Account,
-    doors::NDJSON_LINES_MAX,
     error::{Code, Problem},
     ledger::Request,
+    limits::NDJSON_LINES_MAX,
     submit::{self, Budget, PreparedReceipt, Signatures, Wanted},
 };
 

@@ -12,9 +12,9 @@ use bytes::Bytes;
 use super::{Shared, answer, body, ndjson, token};
 use crate::{
     account::Account,
-    doors::{BODY_BYTES_MAX, NDJSON_BYTES_MAX},
     error::{Code, Problem},
     ledger::Request,
+    limits::{BODY_BYTES_MAX, NDJSON_BYTES_MAX},
     submit::{self, Budget, Wanted},
 };
 

@@ -14,9 +14,9 @@ use super::{Shared, answer, body, token};
 use crate::{
     account::Account,
     app::App,
-    doors::BODY_BYTES_MAX,
     error::{Code, Problem},
     ledger::{Request, may_read},
+    limits::BODY_BYTES_MAX,
     submit,
     tools::{Handler, Tool, find},
 };

@@ -6,10 +6,12 @@ use countersign_verifier::{
     leaf::Class,
     operation::{Operation, possession_message},
 };
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Change, Identity, Possession};
+use super::{
+    Change, Identity, Possession,
+    asked::{Enroll, Revoke, Rotate},
+};
 use crate::{
     code::Code,
     state::{
@@ -21,42 +23,6 @@ use crate::{
 /// Names are 1 to 64 of these: nothing that looks like something else, nothing that changes direction.
 const NAME_BYTES_MAX: usize = 64;
 const REASON_BYTES_MAX: usize = 256;
-
-/// Arguments of `identity_enroll`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Enroll {
-    /// A label, unique in the account: 1 to 64 of `A-Z a-z 0-9 . _ - @`.
-    pub name: String,
-    /// Base64 of the new key's SPKI.
-    pub public_key: String,
-    /// Where the key lives; `agent_key` if absent.
-    pub class: Option<String>,
-    /// Base64 of the new key's signature over (origin, identity, class).
-    pub possession: Option<String>,
-}
-
-/// Arguments of `identity_rotate`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rotate {
-    /// Whose key changes.
-    pub identity: String,
-    /// Base64 of the new key's SPKI.
-    pub public_key: String,
-    /// Base64 of the new key's signature over (origin, identity, class).
-    pub possession: Option<String>,
-}
-
-/// Arguments of `identity_revoke`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Revoke {
-    /// Whose signatures count no more.
-    pub identity: String,
-    /// Why, at most 256 bytes.
-    pub reason: Option<String>,
-}
 
 /// `identity_enroll`.
 pub const ENROLL: Verb = Verb {
@@ -117,12 +83,7 @@ fn decide_enroll(
         }
     };
     let key = opened::spki(&asked.public_key).map_err(malformed)?;
-    if let Some(taken) = state.identities.of_key(&key) {
-        let refused = Decided::refuse(Code::KeyEnrolled, "one key is one identity, for ever");
-        return Err(refused
-            .with("identity", taken.id.to_string())
-            .with("name", taken.name.as_str()));
-    }
+    free_key(state, &key)?;
     if let Some(taken) = state.identities.named(&asked.name) {
         let refused = Decided::refuse(
             Code::NameTaken,
@@ -157,11 +118,8 @@ fn decide_rotate(
     let proves_itself = key == target.key.public
         && target.possession == Possession::Stated
         && asked.possession.is_some();
-    if let Some(taken) = state.identities.of_key(&key).filter(|_| !proves_itself) {
-        let refused = Decided::refuse(Code::KeyEnrolled, "one key is one identity, for ever");
-        return Err(refused
-            .with("identity", taken.id.to_string())
-            .with("name", taken.name.as_str()));
+    if !proves_itself {
+        free_key(state, &key)?;
     }
     let possession = prove(
         state,
@@ -227,6 +185,17 @@ fn target<'a>(state: &'a State, caller: &Caller<'_>, id: &str) -> Result<&'a Ide
                 .with("revoked_index", index),
         ),
     }
+}
+
+/// One key is one identity, for ever: also one that was retired or revoked.
+fn free_key(state: &State, key: &PublicKey) -> Result<(), Decided> {
+    let Some(taken) = state.identities.of_key(key) else {
+        return Ok(());
+    };
+    let refused = Decided::refuse(Code::KeyEnrolled, "one key is one identity, for ever");
+    Err(refused
+        .with("identity", taken.id.to_string())
+        .with("name", taken.name.as_str()))
 }
 
 fn owner_only(state: &State, caller: &Caller<'_>) -> Result<(), Decided> {

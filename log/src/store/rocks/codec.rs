@@ -61,6 +61,14 @@ pub(super) fn committed(db: &DB) -> Result<(Head, u64), StoreError> {
     Ok((head(&bytes[..40])?, number(&bytes[40..], "head")?))
 }
 
+/// The other way round from [`kept`].
+pub(super) fn checkpoint(kept: &Kept) -> Vec<u8> {
+    let mut value = kept.head.size.to_be_bytes().to_vec();
+    value.extend(kept.head.root.0);
+    value.extend(kept.note.as_bytes());
+    value
+}
+
 pub(super) fn kept(bytes: &[u8]) -> Result<Kept, StoreError> {
     let (front, note) = bytes
         .split_at_checked(40)

@@ -3,14 +3,31 @@
 use std::path::Path;
 
 use rocksdb::{
-    BlockBasedOptions, ColumnFamilyDescriptor, DB, DBCompressionType, DBRecoveryMode, LogLevel,
-    Options, SliceTransform,
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, DBRecoveryMode,
+    LogLevel, Options, SliceTransform, WriteBufferManager,
 };
 
-use super::{Shared, codec::meta};
+use super::codec::meta;
 use crate::store::StoreError;
 
-/// The layout above. A newer one is refused; an older one is migrated at start (there is none yet).
+/// What all databases of a process share, so that 200 open accounts cost little more than one.
+#[derive(Clone)]
+pub struct Shared {
+    cache: Cache,
+    buffers: WriteBufferManager,
+}
+
+impl Shared {
+    /// A block cache and a bound on all write buffers together, in bytes.
+    #[must_use]
+    pub fn new(cache_bytes: usize, buffer_bytes: usize) -> Shared {
+        let cache = Cache::new_lru_cache(cache_bytes);
+        let buffers = WriteBufferManager::new_write_buffer_manager(buffer_bytes, false);
+        Shared { cache, buffers }
+    }
+}
+
+/// The layout of the module above. A newer one is refused; an older one is migrated at start (there is none yet).
 pub(super) const FORMAT: u32 = 1;
 
 pub(super) const ENTRIES: &str = "entries";
