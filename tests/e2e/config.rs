@@ -230,3 +230,77 @@ fn a_directory_without_an_account_is_no_data_directory() {
     assert_ne!(output.status.code(), Some(0));
     assert!(!missing.exists(), "serve makes nothing");
 }
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let to = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &to);
+        } else {
+            fs::copy(&path, &to).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_copy_of_an_account_beside_it_does_not_come_to_life() {
+    let mut rig = Rig::up();
+    rig.service.stop();
+    let (own, beside) = (rig.account(""), rig.dir().join("accounts/dev2"));
+    copy(&own, &beside);
+    let ended = rig.start.try_run().map(|_| ()).unwrap_err();
+    assert!(matches!(ended.code, Some(1 | 2 | 5)), "{ended:?}");
+    assert!(
+        ended.stderr.contains("dev2") && ended.stderr.contains("localhost/dev"),
+        "{ended:?}"
+    );
+    // Under a name that no account has it is passed over.
+    fs::rename(&beside, rig.dir().join("accounts/dev.bak")).unwrap();
+    rig.begin_again();
+    assert_eq!(rig.get("/log/dev.bak/checkpoint").status, 404);
+}
+
+#[test]
+fn a_lock_file_that_somebody_removed_unlocks_nothing() {
+    let mut rig = Rig::up();
+    fs::remove_file(rig.dir().join("lock")).unwrap();
+    refuses(&mut rig, 4);
+    rig.check();
+}
+
+#[test]
+fn a_token_that_was_cut_is_none() {
+    let mut rig = Rig::up();
+    rig.service.stop();
+    let path = rig.dir().join("owner.token");
+    let whole = fs::read_to_string(&path).unwrap();
+    for cut in ["", "cst_", &whole[..20]] {
+        fs::write(&path, cut).unwrap();
+        let ended = rig.start.try_run().map(|_| ()).unwrap_err();
+        assert!(ended.stderr.contains("owner.token"), "{ended:?}");
+    }
+    // Without the file there is no token, and nobody who guesses one.
+    fs::remove_file(&path).unwrap();
+    rig.begin_again();
+    for guess in ["Bearer ", "Bearer cst_", "Bearer"] {
+        let answer = rig
+            .http()
+            .send("GET", "/metrics", &[("authorization", guess)], b"");
+        answer.problem(401, "TOKEN_INVALID");
+    }
+}
+
+#[test]
+fn a_first_run_that_was_killed_leaves_nothing_in_the_way() {
+    let home = tempfile::tempdir().unwrap();
+    let start = Start::up(&home.path().join("data"));
+    let mut random = crate::rig::seed("killed first run");
+    for _ in 0..8 {
+        start.abort(std::time::Duration::from_micros(random.below(120_000)));
+    }
+    let mut service = start.run();
+    assert_eq!(service.http().get("/log/dev/evidence/0").status, 200);
+    service.stop();
+}

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use countersign_verifier::{
     dsse::Envelope,
     evidence,
-    hash::{Hash, leaf_hash},
+    hash::{Hash, leaf_hash, node_hash},
     proof::TlogProof,
     tree::{consistency_proof_len, verify_consistency},
 };
@@ -109,6 +109,14 @@ fn evidence_is_found_by_index_and_by_hash_and_as_a_bare_proof() {
     }
     rig.get(&format!("/log/dev/evidence/hash/{}", "0".repeat(64)))
         .problem(404, "NOT_FOUND");
+    // B048: a node above the leaves is no leaf, and neither is the root.
+    let leaves = rig.auditor.leaves();
+    let inner = node_hash(&leaf_hash(&leaves[0]), &leaf_hash(&leaves[1]));
+    let root = rig.auditor.head(&mut rig.http()).root;
+    for node in [inner, root] {
+        rig.get(&format!("/log/dev/evidence/hash/{node}"))
+            .problem(404, "NOT_FOUND");
+    }
     for bad in ["", "0", &hash.to_uppercase(), &format!("{hash}0"), "x"] {
         let answer = rig.get(&format!("/log/dev/evidence/hash/{bad}"));
         assert!(

@@ -242,6 +242,26 @@ fn an_operation_is_for_one_log_one_tool_and_one_signature() {
 }
 
 #[test]
+fn a_signed_read_is_judged_as_a_write_is_and_leaves_no_leaf() {
+    let mut rig = Rig::up();
+    let agent = key("agent");
+    rig.enroll("agent", &agent);
+    let asked = json!({"name": "stated", "public_key": spki(&key("stated"))});
+    assert_eq!(rig.call("identity_enroll", asked).status, 200);
+    let size = rig.size();
+    let read = || Call::new("identity_list", json!({}));
+    assert_eq!(rig.call_as(&agent, &read()).status, 200);
+    rig.call_as(&key("stated"), &read())
+        .problem(403, "POSSESSION_UNPROVED");
+    rig.call_as(&key("stranger"), &read())
+        .problem(401, "SIGNER_UNKNOWN");
+    let mut old = read();
+    old.issued_at -= 3_600_000;
+    rig.call_as(&agent, &old).problem(422, "CLOCK_SKEW");
+    assert_eq!(rig.size(), size);
+}
+
+#[test]
 fn a_token_alone_changes_nothing() {
     let rig = Rig::up();
     let token = format!("Bearer {}", rig.token());

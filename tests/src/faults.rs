@@ -331,6 +331,56 @@ fn a_database_put_back_from_an_older_copy_signs_nothing() {
     other.begin_again();
 }
 
+#[test]
+fn a_mark_of_what_was_published_that_is_gone_or_ruined() {
+    let mut rig = Rig::up();
+    grow(&mut rig, "a", 40);
+    rig.service.stop();
+    let mark = rig.account("published");
+    let own = fs::read(&mark).unwrap();
+    let refuses = |rig: &mut Rig, what: &str| {
+        let ended = rig.start.try_run().map(|_| ()).expect_err(what);
+        assert!(matches!(ended.code, Some(1 | 5)), "{what}: {ended:?}");
+        assert!(
+            ended.stderr.contains("published"),
+            "{what}: {}",
+            ended.stderr
+        );
+    };
+    fs::remove_file(&mark).unwrap();
+    refuses(&mut rig, "without its mark");
+    assert!(!mark.exists(), "it was begun anew");
+    for ruined in [&b""[..], b"short", &vec![0xff; own.len()]] {
+        fs::write(&mark, ruined).unwrap();
+        refuses(&mut rig, "with a ruined mark");
+        assert_eq!(fs::read(&mark).unwrap(), ruined, "it was changed");
+    }
+    // A write cut short ruins one half, and the other one says less: that is no reason to stop.
+    for half in [0, own.len() / 2] {
+        let mut torn = own.clone();
+        torn[half..half + 60].fill(0xee);
+        fs::write(&mark, torn).unwrap();
+        rig.begin_again();
+        grow(&mut rig, &format!("half {half}"), 3);
+        rig.service.stop();
+    }
+    // The mark of another log is none of this one's.
+    let mut other = Rig::up();
+    grow(&mut other, "b", 5);
+    other.service.stop();
+    let own = fs::read(&mark).unwrap();
+    fs::copy(other.account("published"), &mark).unwrap();
+    let ended = rig
+        .start
+        .try_run()
+        .map(|_| ())
+        .expect_err("with a foreign mark");
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    fs::write(&mark, own).unwrap();
+    rig.begin_again();
+    other.begin_again();
+}
+
 /// A small file system of its own.
 struct Disk {
     folder: TempDir,

@@ -8,7 +8,16 @@ use std::path::Path;
 use crate::rig::{files, workspace};
 
 /// Files that may have more than 300 lines of code, and why.
-const LONG_FILES: &[(&str, &str)] = &[];
+const LONG_FILES: &[(&str, &str)] = &[
+    (
+        "log/src/store/rocks.rs",
+        "one trait on one database: apart, its methods would only share what they must not",
+    ),
+    (
+        "api/src/state/identity/verbs.rs",
+        "three judgements and what each changes, side by side so that they can be compared",
+    ),
+];
 /// Functions that may have more than 70 lines, and why.
 const LONG_FUNCTIONS: &[(&str, &str)] = &[
     (

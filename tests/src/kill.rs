@@ -9,9 +9,10 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
+use countersign_verifier::key::PrivateKey;
+use serde_json::{Value, json};
 
-use crate::rig::{Answer, Http, JSON, NDJSON, Rig, key, receipt, receipts, seed};
+use crate::rig::{Answer, Call, Http, JSON, NDJSON, Rig, key, receipt, receipts, seed, spki};
 
 const ROUNDS: u64 = 20;
 const SUBMITTERS: u64 = 3;
@@ -100,6 +101,34 @@ fn lines(mut http: Http, name: String, round: Round) -> Vec<Acknowledged> {
     done
 }
 
+/// A signed operation that was answered: the body and the answer.
+type Operated = (String, Value);
+
+/// Enrols one key after the other.
+fn operations(mut http: Http, owner: PrivateKey, name: String, round: Round) -> Vec<Operated> {
+    let mut done = Vec::new();
+    for n in 0.. {
+        if round.is_over() {
+            break;
+        }
+        let name = format!("{name}-{n}");
+        let arguments = json!({"name": name, "public_key": spki(&key(&name))});
+        let body = Call::new("identity_enroll", arguments)
+            .body(&owner)
+            .to_string();
+        let headers = [("content-type", JSON)];
+        let target = "/v1/identity_enroll";
+        match http.try_send("POST", target, &headers, body.as_bytes()) {
+            Ok(answer) => {
+                assert!([200, 202].contains(&answer.status), "{}", answer.text());
+                done.push((body, answer.json()));
+            }
+            Err(_) => break,
+        }
+    }
+    done
+}
+
 /// Every checkpoint that it can get.
 fn heads(mut http: Http, round: Round) -> Vec<Answer> {
     let mut seen: Vec<Answer> = Vec::new();
@@ -152,6 +181,8 @@ fn what_was_acknowledged_survives_every_kill() {
         writers.push(thread::spawn(move || {
             lines(http, format!("{n} lines"), shared)
         }));
+        let (http, owner, shared) = (rig.http(), rig.owner(), round.clone());
+        let operator = thread::spawn(move || operations(http, owner, format!("r{n}"), shared));
         let (http, shared) = (rig.http(), round.clone());
         let poller = thread::spawn(move || heads(http, shared));
         // Under load, and then at any moment: in the first commit as in the hundredth.
@@ -163,8 +194,14 @@ fn what_was_acknowledged_survives_every_kill() {
         rig.service.kill();
         round.over.store(true, Ordering::Relaxed);
         let fresh = join(writers);
+        let fresh_operations = join(vec![operator]);
         for checkpoint in join(vec![poller]) {
             rig.auditor.saw(&checkpoint.body);
+        }
+        // A start that is killed, wherever it is, changes nothing either.
+        if n % 3 == 0 {
+            rig.start
+                .abort(Duration::from_micros(random.below(150_000)));
         }
         rig.service = rig.start.run();
         until_published(&mut rig, &fresh);
@@ -174,6 +211,13 @@ fn what_was_acknowledged_survives_every_kill() {
             let hash = rig.auditor.leaf_hash(written.index);
             let hash = hash.unwrap_or_else(|| panic!("round {n}: leaf {} is gone", written.index));
             assert_eq!(hash, written.leaf_hash, "round {n}, leaf {}", written.index);
+        }
+        for (body, first) in &fresh_operations {
+            let mut http = rig.http();
+            let again = http.post("/v1/identity_enroll", JSON, body.as_bytes());
+            assert_eq!(again.status, 200, "{}", again.text());
+            assert_eq!(again.json()["result"], first["result"]);
+            assert_eq!(again.json()["entry"]["index"], first["entry"]["index"]);
         }
         all.extend(fresh);
     }

@@ -80,11 +80,14 @@ impl Start {
         }
     }
 
-    /// Starts it; an error once it has ended without a ready line.
-    pub fn try_run(&self) -> Result<Service, Ended> {
-        let log = self.dir.with_extension("stderr");
-        let stderr = std::fs::File::create(&log).expect("a file for standard error");
-        let mut child = clean(bins::countersign())
+    /// Where its standard error goes: beside the directory.
+    fn log(&self) -> PathBuf {
+        self.dir.with_extension("stderr")
+    }
+
+    fn spawn(&self) -> Child {
+        let stderr = std::fs::File::create(self.log()).expect("a file for standard error");
+        let child = clean(bins::countersign())
             .args(["up", "--no-witnesses", "--listen", "127.0.0.1:0", "--dir"])
             .arg(&self.dir)
             .args(&self.more)
@@ -95,6 +98,20 @@ impl Start {
             .spawn()
             .expect("countersign starts");
         keeper::keep(&child);
+        child
+    }
+
+    /// Starts it and kills it after this time, wherever it is then.
+    pub fn abort(&self, after: Duration) {
+        let mut child = self.spawn();
+        std::thread::sleep(after);
+        end(&mut child, true);
+    }
+
+    /// Starts it; an error once it has ended without a ready line.
+    pub fn try_run(&self) -> Result<Service, Ended> {
+        let log = self.log();
+        let mut child = self.spawn();
         let stdout = child.stdout.take().expect("its standard output");
         let (tell, told) = mpsc::channel();
         std::thread::spawn(move || {
