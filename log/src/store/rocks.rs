@@ -128,17 +128,6 @@ impl RocksStore {
     fn write(&self, batch: WriteBatch) -> Result<(), StoreError> {
         self.read(|db| db.write_opt(batch, &self.sync).map_err(|e| trouble(&e)))
     }
-
-    /// Moves what is in memory into files.
-    #[cfg(test)]
-    fn flush(&self) -> Result<(), StoreError> {
-        self.read(|db| {
-            for name in [ENTRIES, TILES, UNIQUE, POSTINGS] {
-                db.flush_cf(family(db, name)).map_err(|e| trouble(&e))?;
-            }
-            db.flush().map_err(|e| trouble(&e))
-        })
-    }
 }
 
 impl Store for RocksStore {
@@ -358,6 +347,18 @@ impl Store for RocksStore {
 mod tests {
     use super::*;
     use crate::store::suite;
+
+    impl RocksStore {
+        /// Moves what is in memory into files.
+        fn flush(&self) -> Result<(), StoreError> {
+            self.read(|db| {
+                for name in [ENTRIES, TILES, UNIQUE, POSTINGS] {
+                    db.flush_cf(family(db, name)).map_err(|e| trouble(&e))?;
+                }
+                db.flush().map_err(|e| trouble(&e))
+            })
+        }
+    }
 
     struct Fresh {
         store: RocksStore,

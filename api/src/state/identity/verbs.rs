@@ -20,8 +20,6 @@ use crate::{
     },
 };
 
-/// Names are 1 to 64 of these: nothing that looks like something else, nothing that changes direction.
-const NAME_BYTES_MAX: usize = 64;
 const REASON_BYTES_MAX: usize = 256;
 
 /// `identity_enroll`.
@@ -73,7 +71,7 @@ fn decide_enroll(
 ) -> Result<Decided, Decided> {
     let asked: Enroll = arguments(&operation.arguments).map_err(malformed)?;
     owner_only(state, caller)?;
-    check_name(&asked.name)?;
+    asked.check_name().map_err(malformed)?;
     let class = match asked.class.as_deref() {
         None | Some("agent_key") => Class::AgentKey,
         Some(other) => {
@@ -206,16 +204,6 @@ fn owner_only(state: &State, caller: &Caller<'_>) -> Result<(), Decided> {
         Code::NotAllowed,
         "only the account's owner may do this",
     ))
-}
-
-fn check_name(name: &str) -> Result<(), Decided> {
-    let fits = |b: u8| b.is_ascii_alphanumeric() || b".-_@".contains(&b);
-    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(fits) {
-        return Err(malformed(format!(
-            "name: 1 to {NAME_BYTES_MAX} of A-Z a-z 0-9 . _ - @"
-        )));
-    }
-    Ok(())
 }
 
 fn prove(
