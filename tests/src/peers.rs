@@ -6,6 +6,7 @@ use std::{
     sync::OnceLock,
 };
 
+use crate::rig::{NDJSON, Rig, receipt, receipts, verify, workspace};
 use countersign_verifier::{
     hash::{Hash, leaf_hash},
     policy::Policy,
@@ -13,31 +14,30 @@ use countersign_verifier::{
     tree::{verify_consistency, verify_inclusion},
 };
 use serde_json::Value;
-use tempfile::TempDir;
-
-use crate::rig::{NDJSON, Rig, receipt, receipts, verify, workspace};
 
 /// The built tools; `None` where there is no Go, which CI must have.
 fn tools() -> Option<&'static Path> {
-    static TOOLS: OnceLock<Option<TempDir>> = OnceLock::new();
+    static TOOLS: OnceLock<Option<PathBuf>> = OnceLock::new();
     let built = TOOLS.get_or_init(|| {
         if Command::new("go").arg("version").output().is_err() {
             assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI has no go");
             eprintln!("SKIPPED: no `go` here to build the peers with");
             return None;
         }
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers");
+        // A folder that is there: go makes one of that name otherwise, or a file.
+        std::fs::create_dir_all(&folder).expect("a folder for the peers");
         let status = Command::new("go")
             .current_dir(workspace().join("tests/peers"))
             .args(["build", "-o"])
-            .arg(folder.path())
+            .arg(&folder)
             .args(["./cmd/readlog", "./cmd/writelog"])
             .status()
             .expect("go runs");
         assert!(status.success(), "go build: {status}");
         Some(folder)
     });
-    built.as_ref().map(TempDir::path)
+    built.as_deref()
 }
 
 fn success(output: &Output) -> Value {
