@@ -268,11 +268,7 @@ fn apply_rotate(
 ) -> Result<(), String> {
     let asked: Rotate = arguments(&operation.arguments)?;
     let (id, possession) = recorded(effect)?;
-    let mut identity = state
-        .identities
-        .get(&id)
-        .ok_or("the effect names nobody")?
-        .clone();
+    let mut identity = known(state, &id)?;
     let new = opened::spki(&asked.public_key)?.into();
     // The same key again is one that has come to prove itself.
     if identity.key != new {
@@ -293,14 +289,16 @@ fn apply_revoke(
     index: u64,
 ) -> Result<(), String> {
     let id = recorded_id(effect)?;
-    let mut identity = state
-        .identities
-        .get(&id)
-        .ok_or("the effect names nobody")?
-        .clone();
+    let mut identity = known(state, &id)?;
     identity.revoked = Some(index);
     state.identities.insert(identity);
     Ok(())
+}
+
+/// The identity that an effect names, to be changed and put back.
+fn known(state: &State, id: &IdentityId) -> Result<Identity, String> {
+    let identity = state.identities.get(id);
+    Ok(identity.ok_or("the effect names nobody")?.clone())
 }
 
 fn recorded(effect: &Map<String, Value>) -> Result<(IdentityId, Possession), String> {
