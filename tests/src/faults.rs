@@ -202,6 +202,54 @@ fn a_flipped_bit_in_a_write_ahead_log() {
     rig.begin_again();
 }
 
+/// Where each record of the last block (32 KiB) of a write-ahead log begins.
+fn last_records(bytes: &[u8]) -> Vec<usize> {
+    let mut at = (bytes.len() - 1) / 32_768 * 32_768;
+    let mut found = Vec::new();
+    while at + 7 <= bytes.len() {
+        found.push(at);
+        let length = u16::from_le_bytes([bytes[at + 4], bytes[at + 5]]);
+        at += 7 + usize::from(length);
+    }
+    found
+}
+
+#[test]
+fn a_flipped_length_in_a_write_ahead_log_costs_nothing_that_is_behind_it() {
+    // A record that claims to reach beyond the end looks like one that a crash cut short; those behind it are whole. Opening
+    // drops them for good, so that must be noticed before the database is opened for writing.
+    let mut rig = Rig::up();
+    let owner = rig.owner();
+    for n in 0..40 {
+        let body = receipt(&format!("{n}"), &owner).to_json();
+        rig.http().post(&receipts(""), JSON, &body).index();
+    }
+    rig.check();
+    let size = rig.size();
+    rig.service.kill();
+    let log = wal(&rig);
+    let whole = fs::read(&log).unwrap();
+    let records = last_records(&whole);
+    assert!(records.len() > 10, "{records:?}");
+    let mut damaged = whole.clone();
+    damaged[records[records.len() / 2] + 5] |= 0x70;
+    fs::write(&log, &damaged).unwrap();
+    let ended = rig
+        .start
+        .try_run()
+        .map(|_| ())
+        .expect_err("it came up without its end");
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    // Whoever mends the byte has everything back.
+    assert!(
+        fs::read(&log).is_ok_and(|now| now == damaged),
+        "a refused start destroyed what it could not read"
+    );
+    fs::write(&log, whole).unwrap();
+    rig.begin_again();
+    assert_eq!(rig.size(), size);
+}
+
 /// A log whose leaves lie in sorted tables: a start replays the write-ahead log into them.
 fn in_tables(leaves: u64) -> Rig {
     let mut rig = Rig::up();

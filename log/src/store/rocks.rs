@@ -75,7 +75,7 @@ impl RocksStore {
         let db = open(folder, shared, true)?;
         let mut batch = WriteBatch::default();
         batch.put(meta::FORMAT, FORMAT.to_be_bytes());
-        let store = RocksStore::with(folder, tidemark, shared, db)?;
+        let store = RocksStore::with(folder, Tidemark::open(tidemark)?, shared, db);
         store.write(batch)?;
         Ok(store)
     }
@@ -85,8 +85,9 @@ impl RocksStore {
     /// # Errors
     /// `InUse` if another process holds it, `TooNew`, `Damaged` if RocksDB refuses what it finds or there is no log, `Unavailable`.
     pub fn open(folder: &Path, tidemark: &Path, shared: &Shared) -> Result<RocksStore, StoreError> {
-        let db = open_existing(folder, shared)?;
-        let store = RocksStore::with(folder, tidemark, shared, db)?;
+        let mark = Tidemark::open(tidemark)?;
+        let db = open_existing(folder, shared, mark.last().as_ref())?;
+        let store = RocksStore::with(folder, mark, shared, db);
         if store.tidemark()?.is_none() && store.published()?.is_some() {
             return Err(damaged(format!(
                 "{}: the mark of the largest published head is empty, and the database has published",
@@ -96,23 +97,18 @@ impl RocksStore {
         Ok(store)
     }
 
-    fn with(
-        folder: &Path,
-        tidemark: &Path,
-        shared: &Shared,
-        db: DB,
-    ) -> Result<RocksStore, StoreError> {
+    fn with(folder: &Path, tidemark: Tidemark, shared: &Shared, db: DB) -> RocksStore {
         let mut sync = WriteOptions::default();
         sync.set_sync(true);
-        Ok(RocksStore {
+        RocksStore {
             folder: folder.to_owned(),
             shared: shared.clone(),
             db: RwLock::new(Some(db)),
             writable: AtomicBool::new(true),
-            tidemark: Mutex::new(Tidemark::open(tidemark)?),
+            tidemark: Mutex::new(tidemark),
             committer: Mutex::new(()),
             sync,
-        })
+        }
     }
 
     fn read<T>(&self, work: impl FnOnce(&DB) -> Result<T, StoreError>) -> Result<T, StoreError> {
@@ -326,7 +322,8 @@ impl Store for RocksStore {
         if self.writable.swap(false, Ordering::SeqCst) {
             *db = None;
         }
-        match open_existing(&self.folder, &self.shared) {
+        let mark = self.tidemark()?;
+        match open_existing(&self.folder, &self.shared, mark.as_ref()) {
             Ok(opened) => {
                 *db = Some(opened);
                 self.writable.store(true, Ordering::SeqCst);

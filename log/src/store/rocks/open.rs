@@ -7,8 +7,8 @@ use rocksdb::{
     LogLevel, Options, SliceTransform, WriteBufferManager,
 };
 
-use super::codec::meta;
-use crate::store::StoreError;
+use super::codec::{committed, meta};
+use crate::store::{Head, StoreError};
 
 /// What all databases of a process share, so that 200 open accounts cost little more than one.
 #[derive(Clone)]
@@ -40,13 +40,33 @@ pub(super) fn family<'a>(db: &'a DB, name: &str) -> &'a rocksdb::ColumnFamily {
     db.cf_handle(name).expect("RocksStore: column family")
 }
 
-pub(super) fn open_existing(folder: &Path, shared: &Shared) -> Result<DB, StoreError> {
+/// Opens for writing what reaches at least to `published`, the largest head that is known to have been published.
+///
+/// Looked at for reading first: a damaged length in the write-ahead log looks to RocksDB like a record that a crash cut
+/// short, and an opening for writing then drops, for good, the whole records behind it.
+pub(super) fn open_existing(
+    folder: &Path,
+    shared: &Shared,
+    published: Option<&Head>,
+) -> Result<DB, StoreError> {
     // Looked for first, because RocksDB leaves a lock file where it finds nothing.
     if !folder.join("CURRENT").is_file() {
         return Err(damaged(format!(
             "{}: there is no log here (no file CURRENT)",
             folder.display()
         )));
+    }
+    if let Some(published) = published {
+        let (found, _) = committed(&open_to_read(folder, shared)?)?;
+        if found.size < published.size {
+            return Err(damaged(format!(
+                "{}: the database can be read up to size {}, and size {} had been published: leaves are missing, or its \
+                 write-ahead log is damaged before its end. Nothing was changed; restore a copy that holds them",
+                folder.display(),
+                found.size,
+                published.size
+            )));
+        }
     }
     let db = open(folder, shared, false)?;
     let format = db.get(meta::FORMAT).map_err(|e| trouble(&e))?;
