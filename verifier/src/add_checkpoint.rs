@@ -93,7 +93,7 @@ impl<'a> AddCheckpoint<'a> {
 }
 
 /// Takes one line off `rest`; `None` without an LF, or where the line is not UTF-8.
-fn next_line<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
+pub(crate) fn next_line<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
     let end = rest.iter().position(|&b| b == b'\n')?;
     let (line, after) = rest.split_at(end);
     *rest = &after[1..]; // OK because `after` begins with the LF

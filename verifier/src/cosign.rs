@@ -1,8 +1,10 @@
 //! cosignature/v1, type 0x04: a witness's word that at a time it knew no larger consistent tree
-//! (c2sp.org/tlog-cosignature).
+//! (c2sp.org/tlog-cosignature). What ML-DSA-44 signs is in [`subtree`].
 //!
 //! The time stands in the line and in the signed message; the message is always rebuilt from the line.
 //! Whether a time is fresh is a policy's question, not the format's.
+
+pub mod subtree;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -59,6 +61,13 @@ pub fn parse_body(body: &[u8]) -> Result<(u64, [u8; 64]), CosignError> {
     } else {
         Ok((time, signature))
     }
+}
+
+/// The time that a cosignature of either kind begins with, POSIX seconds; `None` where there are not even
+/// 8 bytes.
+#[must_use]
+pub fn time(body: &[u8]) -> Option<u64> {
+    body.first_chunk().map(|time| u64::from_be_bytes(*time))
 }
 
 /// Checks a cosignature over a checkpoint's whole `text` and returns its time, POSIX seconds.

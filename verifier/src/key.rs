@@ -12,6 +12,7 @@ use ed25519_dalek as ed25519;
 use p256::ecdsa::signature::Verifier as _;
 
 pub use self::private::PrivateKey;
+pub(crate) use self::text::pem_blocks;
 use crate::base64;
 use crate::hash::{Hash, sha256};
 

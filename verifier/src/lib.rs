@@ -6,13 +6,16 @@
 //! - [`hash`]: SHA-256, leaf and node hashes
 //! - [`base64`]: the one spelling that the text formats take
 //! - [`tree`]: inclusion and consistency proofs
+//! - [`subtree`]: subtrees, and their proofs
 //! - [`range`]: the compact edge of a growing tree
 //! - [`tile`]: tiles and entry bundles, names and bytes
+//! - [`mldsa`]: ML-DSA-44 keys and signatures
 //! - [`vkey`]: verifier keys, and those who sign notes
 //! - [`note`]: signed notes, split and opened
 //! - [`checkpoint`]: tree heads as notes
 //! - [`cosign`]: timestamped cosignatures of witnesses
 //! - [`add_checkpoint`]: what log and witness say to each other
+//! - [`sign_subtree`]: asking a witness to cosign a subtree
 //! - [`policy`]: which logs and witnesses must have signed
 //! - [`proof`]: tlog-proof files
 //! - [`multi`]: many leaves under one root in one proof
@@ -48,6 +51,7 @@ pub mod key;
 pub mod leaf;
 pub mod limits;
 mod millis;
+pub mod mldsa;
 pub mod multi;
 pub mod note;
 pub mod operation;
@@ -55,8 +59,10 @@ pub mod policy;
 pub mod proof;
 pub mod range;
 mod scan;
+pub mod sign_subtree;
 mod signer;
 pub mod statement;
+pub mod subtree;
 pub mod tile;
 pub mod tree;
 pub mod verdict;

@@ -14,7 +14,7 @@ use core::fmt;
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::cosign;
 use crate::note::{self, Note, NoteError, Verified};
-use crate::vkey::{KeyId, VerifierKey};
+use crate::vkey::{Algorithm, KeyId, VerifierKey};
 
 pub use eras::{Eras, ErasError};
 pub use parse::{PolicyFault, PolicySyntax};
@@ -42,7 +42,8 @@ pub struct Log {
 pub struct Witness {
     /// Its name in the policy, which need not be its key's name.
     pub name: Name,
-    /// Its key, cosignature/v1.
+    /// Its key, cosignature/v1 or ML-DSA-44. A witness with both has two lines here, and counts once
+    /// where they are the members of a group `any`.
     pub key: VerifierKey,
     /// Where it takes requests, if stated.
     pub url: Option<String>,
@@ -236,7 +237,9 @@ impl Policy {
     /// Judges a checkpoint: the log's signature first, then the cosignatures, then the quorum.
     ///
     /// Only logs named as the origin can have signed. A bad line of a listed witness refuses the note, as
-    /// one of the log does; lines of keys that the policy does not list are ignored.
+    /// one of the log does; lines of keys that the policy does not list are ignored. An ML-DSA-44 line of
+    /// time 0 does not count: it says that the tree is consistent with others, not that the witness saw no
+    /// larger one, nor when (c2sp.org/tlog-cosignature).
     ///
     /// # Errors
     /// [`PolicyError`]; [`PolicyError::Quorum`] tells what did verify.
@@ -269,7 +272,7 @@ impl Policy {
         let lines: Vec<_> = self
             .witnesses
             .iter()
-            .map(|witness| signed(&witness.key))
+            .map(|witness| signed(&witness.key).filter(|line| counts(line)))
             .collect();
         let pairs = self.witnesses.iter().zip(&lines);
         let cosignatures = pairs
@@ -306,8 +309,14 @@ impl Policy {
     }
 }
 
+/// Whether a witness's line states a time: cosignature/v1 always does.
+fn counts(line: &Verified<'_, '_>) -> bool {
+    !matches!(line.key.algorithm, Algorithm::MlDsa44(_))
+        || cosign::time(&line.signature.signature) != Some(0)
+}
+
 fn cosignature(witness: &Witness, line: &Verified<'_, '_>) -> Option<Cosignature> {
-    let (time, _) = cosign::parse_body(&line.signature.signature).ok()?; // verified, so it parses
+    let time = cosign::time(&line.signature.signature)?; // verified, so it has one
     let (name, key_name) = (witness.name.clone(), witness.key.name.clone());
     Some(Cosignature {
         name,

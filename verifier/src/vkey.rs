@@ -12,8 +12,9 @@ use crate::base64::{self, Base64Error};
 use crate::cosign;
 use crate::hash::{hex, sha256};
 use crate::limits::VKEY_BYTES_MAX;
+use crate::mldsa;
 
-pub use crate::signer::{CosignSigner, NoteSigner};
+pub use crate::signer::{CosignSigner, MlDsaSigner, NoteSigner};
 
 /// The four bytes that, together with a name, say which key made a signature line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,8 +54,10 @@ pub enum Algorithm {
     EcdsaP256(p256::ecdsa::VerifyingKey),
     /// Type 0x04: cosignature/v1, Ed25519 over a timestamp and the note's text.
     CosignatureV1(VerifyingKey),
-    /// Type 0x05 (RFC 6962 tree heads) or 0x06 (ML-DSA-44): read and printed, its key ID checked, but its
-    /// signatures are not judged here; a note's lines under it count as those of an unknown key.
+    /// Type 0x06: ML-DSA-44 over a timestamp, the origin and the head of a tree or subtree.
+    MlDsa44(mldsa::PublicKey),
+    /// Type 0x05 (RFC 6962 tree heads): read and printed, its key ID checked, but its signatures are not
+    /// judged here; a note's lines under it count as those of an unknown key.
     Other {
         /// The type byte.
         kind: u8,
@@ -78,6 +81,15 @@ pub enum VkeyError {
     /// The name is empty, or has white space, a control character or `+` in it.
     #[error("key name is empty, or has white space, a control character or a plus in it")]
     Name,
+    /// The name of an ML-DSA-44 key is longer than what it signs can hold.
+    #[error(
+        "key name of {bytes} bytes; an ML-DSA-44 key signs at most {} of them",
+        cosign::subtree::NAME_BYTES_MAX
+    )]
+    LongName {
+        /// Bytes of the name.
+        bytes: usize,
+    },
     /// The key ID is not 8 lowercase hexadecimal digits.
     #[error("key ID is not 8 lowercase hexadecimal digits")]
     KeyId,
@@ -126,11 +138,7 @@ impl Algorithm {
                     key: key.to_vec(),
                 })
                 .ok_or(bad)?,
-            0x06 if key.len() == 1312 => Self::Other {
-                kind,
-                key: key.to_vec(),
-            },
-            0x06 => return Err(bad),
+            0x06 => Self::MlDsa44(mldsa::PublicKey::from_bytes(key).ok_or(bad)?),
             _ => return Err(VkeyError::Type { kind }),
         })
     }
@@ -142,12 +150,13 @@ impl Algorithm {
             Self::Ed25519(_) => 0x01,
             Self::EcdsaP256(_) => 0x02,
             Self::CosignatureV1(_) => 0x04,
+            Self::MlDsa44(_) => 0x06,
             Self::Other { kind, .. } => *kind,
         }
     }
 
     /// The public key as a verifier key holds it behind the type byte: 32 bytes of Ed25519, SPKI DER of
-    /// ECDSA.
+    /// ECDSA, 1,312 bytes of ML-DSA-44.
     #[must_use]
     pub fn public_key(&self) -> Vec<u8> {
         match self {
@@ -156,6 +165,7 @@ impl Algorithm {
                 .to_public_key_der()
                 .expect("OK because a P-256 point always encodes")
                 .into_vec(),
+            Self::MlDsa44(key) => key.to_bytes().to_vec(),
             Self::Other { key, .. } => key.clone(),
         }
     }
@@ -178,10 +188,14 @@ impl VerifierKey {
     /// A key under a name, its key ID computed.
     ///
     /// # Errors
-    /// [`VkeyError::Name`].
+    /// [`VkeyError::Name`], [`VkeyError::LongName`].
     pub fn new(name: &str, algorithm: Algorithm) -> Result<Self, VkeyError> {
         if !is_name(name) {
             return Err(VkeyError::Name);
+        }
+        let bytes = name.len();
+        if matches!(algorithm, Algorithm::MlDsa44(_)) && bytes > cosign::subtree::NAME_BYTES_MAX {
+            return Err(VkeyError::LongName { bytes });
         }
         Ok(Self {
             name: name.into(),
@@ -217,7 +231,8 @@ impl VerifierKey {
     }
 
     /// Checks a signature line's bytes behind the key ID against the note's text, by `verify_strict`
-    /// where the key is Ed25519.
+    /// where the key is Ed25519. An ML-DSA-44 key verifies over checkpoints only, and covers no extension
+    /// line of one ([`covers_text`](Self::covers_text)).
     ///
     /// # Errors
     /// [`BadSignature`], for a wrong length too, and always for [`Algorithm::Other`].
@@ -237,8 +252,24 @@ impl VerifierKey {
             Algorithm::CosignatureV1(key) => cosign::verify(key, text, signature)
                 .map(|_time| ())
                 .map_err(|_| BadSignature),
+            Algorithm::MlDsa44(key) => {
+                cosign::subtree::verify_checkpoint(key, &self.name, text, signature)
+                    .map(|_time| ())
+                    .map_err(|_| BadSignature)
+            }
             Algorithm::Other { .. } => Err(BadSignature),
         }
+    }
+
+    /// Whether a signature by this key covers a checkpoint's whole text. One of ML-DSA-44 covers origin,
+    /// size and root: where it is the only one trusted, extension lines are anybody's word
+    /// (c2sp.org/tlog-cosignature).
+    #[must_use]
+    pub fn covers_text(&self) -> bool {
+        !matches!(
+            self.algorithm,
+            Algorithm::MlDsa44(_) | Algorithm::Other { .. }
+        )
     }
 
     /// The same Ed25519 key as a cosigner of cosignature/v1; `None` for another kind.

@@ -60,7 +60,7 @@ fn line(line: &str) -> Result<PublicKey, KeyError> {
     }
 }
 
-/// A vkey of a log's kind (0x01, 0x02). A cosigner's (0x04) is not taken: one key must not serve two
+/// A vkey of a log's kind (0x01, 0x02). A cosigner's (0x04, 0x06) is not taken: one key must not serve two
 /// statements.
 pub(super) fn vkey(text: &str) -> Result<PublicKey, KeyError> {
     let vkey = VerifierKey::parse(text).map_err(|error| match error {
@@ -70,12 +70,14 @@ pub(super) fn vkey(text: &str) -> Result<PublicKey, KeyError> {
     match vkey.algorithm {
         Algorithm::Ed25519(key) => PublicKey::from_ed25519(key.as_bytes()),
         Algorithm::EcdsaP256(key) => Ok(PublicKey::EcdsaP256(key)),
-        Algorithm::CosignatureV1(_) | Algorithm::Other { .. } => Err(KeyError::Algorithm),
+        Algorithm::CosignatureV1(_) | Algorithm::MlDsa44(_) | Algorithm::Other { .. } => {
+            Err(KeyError::Algorithm)
+        }
     }
 }
 
 /// Label and bytes of each block.
-pub(super) fn pem_blocks(text: &str) -> Result<Vec<(String, Vec<u8>)>, KeyError> {
+pub(crate) fn pem_blocks(text: &str) -> Result<Vec<(String, Vec<u8>)>, KeyError> {
     const FORM: KeyError = KeyError::Malformed("PEM");
     let mut blocks = Vec::new();
     let mut rest = text;

@@ -201,7 +201,10 @@ impl Draft {
             [name, key, at] => (name, vkey(key)?, Some(url(at)?)),
             _ => return Err(PolicyFault::Usage { usage: WITNESS }),
         };
-        if !matches!(key.algorithm, Algorithm::CosignatureV1(_)) {
+        if !matches!(
+            key.algorithm,
+            Algorithm::CosignatureV1(_) | Algorithm::MlDsa44(_)
+        ) {
             return Err(PolicyFault::KeyType {
                 kind: key.algorithm.kind(),
                 of: "witness",

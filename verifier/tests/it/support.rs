@@ -70,6 +70,18 @@ impl Tree {
         path(&self.0[..size], index)
     }
 
+    pub fn subtree(&self, start: usize, end: usize) -> Hash {
+        hash_of(&self.0[start..end])
+    }
+
+    /// By the definition in draft-ietf-plants-merkle-tree-certs section 4.4.
+    pub fn subtree_proof(&self, start: usize, end: usize, size: usize) -> Vec<Hash> {
+        if start == end {
+            return vec![];
+        }
+        subtree_subproof(&self.0[..size], start, end, true)
+    }
+
     pub fn consistency(&self, old: usize, new: usize) -> Vec<Hash> {
         subproof(&self.0[..new], old, true)
     }
@@ -103,6 +115,23 @@ fn subproof(leaves: &[Hash], old: usize, whole: bool) -> Vec<Hash> {
         (subproof(left, old, whole), right)
     } else {
         (subproof(right, old - left.len(), false), left)
+    };
+    below.push(hash_of(sibling));
+    below
+}
+
+fn subtree_subproof(leaves: &[Hash], start: usize, end: usize, whole: bool) -> Vec<Hash> {
+    if (start, end) == (0, leaves.len()) {
+        return if whole { vec![] } else { vec![hash_of(leaves)] };
+    }
+    let k = split(leaves.len());
+    let (left, right) = leaves.split_at(k);
+    let (mut below, sibling) = if end <= k {
+        (subtree_subproof(left, start, end, whole), right)
+    } else if start >= k {
+        (subtree_subproof(right, start - k, end - k, whole), left)
+    } else {
+        (subtree_subproof(right, 0, end - k, false), left)
     };
     below.push(hash_of(sibling));
     below

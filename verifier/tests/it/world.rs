@@ -303,6 +303,11 @@ pub fn judge(evidence: &[u8], options: Options) -> Verdict {
     Verifier::new(eras("w"), options).evidence(evidence)
 }
 
+/// The same under a policy.
+pub fn judge_under(evidence: &[u8], policy: Policy) -> Verdict {
+    Verifier::new(Eras::one(policy), options()).evidence(evidence)
+}
+
 /// The envelope of a leaf with one thing changed, as a service that lies would store it.
 pub fn relabel(leaf: &[u8], from: &str, to: &str) -> Vec<u8> {
     let text = std::str::from_utf8(leaf).unwrap();
