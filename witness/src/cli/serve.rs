@@ -1,0 +1,64 @@
+//! `witness serve`.
+
+use std::{io::IsTerminal, net::SocketAddr, process::ExitCode, time::Duration};
+
+use clap::Args;
+use tracing_subscriber::EnvFilter;
+
+use super::{At, Fail, USAGE, print};
+use crate::serve;
+use crate::witness::Witness;
+
+/// How long a runtime waits for its threads at the end.
+const RUNTIME_END: Duration = Duration::from_secs(5);
+
+/// Serve a witness until SIGTERM or SIGINT
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    #[command(flatten)]
+    at: At,
+    /// Where to listen; port 0 picks one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8790")]
+    listen: SocketAddr,
+    /// What is traced on standard error
+    #[arg(
+        long,
+        value_name = "FILTER",
+        env = "COUNTERSIGN_WITNESS_TRACE",
+        default_value = "info"
+    )]
+    trace: String,
+}
+
+pub(super) fn run(args: &ServeArgs) -> Result<ExitCode, Fail> {
+    let filter = EnvFilter::try_new(&args.trace)
+        .map_err(|why| Fail::new(USAGE, format!("--trace: {why}")))?;
+    // A second start in one process (tests) keeps the first one's trace.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .try_init();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let dir = args.at.dir();
+    let served = runtime.block_on(serve::run(&dir, args.listen, ready));
+    runtime.shutdown_timeout(RUNTIME_END);
+    served?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ready(witness: &Witness, address: SocketAddr) {
+    let keys = witness.keys();
+    let vkeys = keys.vkeys();
+    let line = format!(
+        "ready http://{address} name={} vkey={}\n",
+        keys.name(),
+        vkeys[0]
+    );
+    if let Err(error) = print(&line) {
+        tracing::warn!(%error, "nobody reads the ready line");
+    }
+}

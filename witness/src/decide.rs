@@ -1,0 +1,224 @@
+//! What a witness says to a request, in the order of c2sp.org/tlog-witness: 400, 404, 403, 400, 409, 422. Pure: no clock, no store.
+//!
+//! [`admit`] asks what can be asked without the log's state, [`judge`] compares with it; [`decide`] is both. Numbers are bounded
+//! (2^62) before any arithmetic on trees.
+
+use countersign_verifier::add_checkpoint::{AddCheckpoint, AddCheckpointError};
+use countersign_verifier::checkpoint::{Checkpoint, CheckpointError, MAX_SIZE};
+use countersign_verifier::hash::{EMPTY_ROOT, Hash};
+use countersign_verifier::note::{self, NoteError};
+use countersign_verifier::tree::{self, ProofError};
+
+use crate::roster::LogEntry;
+
+/// Longest text of a checkpoint, in bytes. With 8 lines of a log and two of ours, none above 4,096 bytes, the note that is kept
+/// has at most 65,536 + 10 * 4,096 = 106,496 bytes, below the 131,072 that a note may have.
+pub const TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// Size and root of the newest head that was cosigned for a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Number of leaves.
+    pub size: u64,
+    /// Root of the tree of `size` leaves.
+    pub root: Hash,
+}
+
+/// A request whose log is known and whose signature holds: what is left is to compare it with what was cosigned before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// The signed checkpoint; printed again it is the very text that was signed.
+    pub checkpoint: Checkpoint,
+    /// Size that the proof starts from, at most the checkpoint's.
+    pub old: u64,
+    /// Consistency proof, 0..=63 hashes.
+    pub proof: Vec<Hash>,
+    /// The signature lines that verified under the log's keys, each ending in LF. No other line is ever kept.
+    pub log_lines: String,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A first or a larger head, proved: store it, cosign it.
+    Advance,
+    /// The stored head once more: cosign it with a fresh time.
+    Same,
+    /// `old` is not the stored size, which is this; 0 if nothing was ever cosigned.
+    Conflict(u64),
+    /// No.
+    Refuse(Refusal),
+}
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The request cannot be read.
+    #[error("{0}")]
+    Malformed(#[from] AddCheckpointError),
+    /// No log of this origin is configured.
+    #[error("no log of this origin is known here")]
+    UnknownLog,
+    /// No signature by a key of this origin, or a line of one that does not verify.
+    #[error("{0}")]
+    Signature(NoteError),
+    /// What was signed is no checkpoint.
+    #[error("{0}")]
+    Checkpoint(#[from] CheckpointError),
+    /// What was read, printed again, is other than what was signed.
+    #[error("the checkpoint is not in its canonical form")]
+    Form,
+    /// The text is longer than what can be kept with all its signatures.
+    #[error("a checkpoint of {bytes} bytes is beyond the largest kept here, {TEXT_BYTES_MAX}")]
+    TextTooLong {
+        /// Bytes of the signed text.
+        bytes: usize,
+    },
+    /// Extension lines, which an ML-DSA-44 cosignature would not cover.
+    #[error("this witness signs with ML-DSA-44, which covers no extension lines")]
+    Extensions,
+    /// `old` is beyond the checkpoint.
+    #[error("old size {old} is beyond the checkpoint's size {size}")]
+    OldBeyond {
+        /// Size that the proof would start from.
+        old: u64,
+        /// Size of the checkpoint.
+        size: u64,
+    },
+    /// Size 0 with another root than that of the empty tree.
+    #[error("a tree of size 0 has the root of the empty tree")]
+    EmptyRoot,
+    /// Hashes where there is nothing to prove: `old` is 0, or equals the size.
+    #[error("the proof must be empty: from size {old} to {size} there is nothing to prove")]
+    NothingToProve {
+        /// Size that the proof would start from.
+        old: u64,
+        /// Size of the checkpoint.
+        size: u64,
+    },
+    /// The stored size with another root.
+    #[error("another root was cosigned for size {size}")]
+    OtherRoot {
+        /// The size.
+        size: u64,
+    },
+    /// The proof does not lead from the stored head to the checkpoint.
+    #[error("{0}")]
+    Proof(#[from] ProofError),
+}
+
+impl Refusal {
+    /// The status of HTTP that says it (c2sp.org/tlog-witness; 400 for what cannot be read is convention).
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        match self {
+            Refusal::Malformed(AddCheckpointError::TooLarge { .. }) => 413,
+            Refusal::Malformed(_)
+            | Refusal::Checkpoint(_)
+            | Refusal::Form
+            | Refusal::TextTooLong { .. }
+            | Refusal::Extensions
+            | Refusal::OldBeyond { .. } => 400,
+            Refusal::UnknownLog => 404,
+            Refusal::Signature(_) => 403,
+            Refusal::EmptyRoot
+            | Refusal::NothingToProve { .. }
+            | Refusal::OtherRoot { .. }
+            | Refusal::Proof(_) => 422,
+        }
+    }
+}
+
+/// The first line of a note's text: it chooses the keys to try, and nothing else before a signature holds.
+#[must_use]
+pub fn origin<'n>(request: &AddCheckpoint<'n>) -> &'n str {
+    let text: &'n str = request.note.text;
+    text.split('\n').next().unwrap_or_default()
+}
+
+/// Everything that is asked before the stored head. `log` is the entry of [`origin`]; `extensions` says whether further lines are
+/// taken.
+///
+/// # Errors
+/// [`Refusal`], those of status 400, 403 and 404.
+pub fn admit(
+    request: AddCheckpoint<'_>,
+    log: Option<&LogEntry>,
+    extensions: bool,
+) -> Result<Admitted, Refusal> {
+    let log = log.ok_or(Refusal::UnknownLog)?;
+    let lines = note::open(&request.note, &log.keys).map_err(Refusal::Signature)?;
+    let log_lines = lines.iter().map(|l| l.signature.to_string()).collect();
+    let bytes = request.note.text.len();
+    if bytes > TEXT_BYTES_MAX {
+        return Err(Refusal::TextTooLong { bytes });
+    }
+    let checkpoint = Checkpoint::parse(request.note.text)?;
+    if checkpoint.to_text() != request.note.text || checkpoint.origin != log.origin {
+        return Err(Refusal::Form);
+    }
+    if checkpoint.size > MAX_SIZE {
+        let size = checkpoint.size;
+        return Err(CheckpointError::TooLarge { size }.into());
+    }
+    if !extensions && !checkpoint.extensions.is_empty() {
+        return Err(Refusal::Extensions);
+    }
+    let (old, size) = (request.old, checkpoint.size);
+    if old > size {
+        return Err(Refusal::OldBeyond { old, size });
+    }
+    Ok(Admitted {
+        checkpoint,
+        old,
+        proof: request.proof,
+        log_lines,
+    })
+}
+
+/// Compares with the stored head, `None` if nothing was ever cosigned. The proof starts at the *stored* root.
+#[must_use]
+pub fn judge(known: Option<&Head>, asked: &Admitted) -> Verdict {
+    let stored = known.map_or(0, |head| head.size);
+    let Checkpoint { size, root, .. } = asked.checkpoint;
+    let old = asked.old;
+    if old != stored {
+        return Verdict::Conflict(stored);
+    }
+    if size == 0 && root != EMPTY_ROOT {
+        return Verdict::Refuse(Refusal::EmptyRoot);
+    }
+    if (old == 0 || old == size) && !asked.proof.is_empty() {
+        return Verdict::Refuse(Refusal::NothingToProve { old, size });
+    }
+    match known {
+        None => Verdict::Advance,
+        Some(head) if head.size == size && head.root == root => Verdict::Same,
+        Some(head) if head.size == size => Verdict::Refuse(Refusal::OtherRoot { size }),
+        // Everything is consistent with the empty tree, which is no proof; the specification asks for none.
+        Some(head) if head.size == 0 => Verdict::Advance,
+        Some(head) => {
+            match tree::verify_consistency(head.size, &head.root, size, &root, &asked.proof) {
+                Ok(()) => Verdict::Advance,
+                Err(why) => Verdict::Refuse(why.into()),
+            }
+        }
+    }
+}
+
+/// The whole decision: [`admit`], then [`judge`].
+#[must_use]
+pub fn decide(
+    known: Option<&Head>,
+    request: AddCheckpoint<'_>,
+    log: Option<&LogEntry>,
+    extensions: bool,
+) -> Verdict {
+    match admit(request, log, extensions) {
+        Ok(asked) => judge(known, &asked),
+        Err(why) => Verdict::Refuse(why),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! The witness's directory: where each file lies, and how its files are written.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Where a command looks when it is told nothing.
+pub const DEFAULT_DIR: &str = "./countersign-witness-data";
+
+/// A witness's directory; it need not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dir {
+    root: PathBuf,
+}
+
+impl Dir {
+    /// The directory at `root`.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>) -> Dir {
+        Dir { root: root.into() }
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// `witness.key`, PEM, mode 0600: the Ed25519 key.
+    #[must_use]
+    pub fn key(&self) -> PathBuf {
+        self.root.join("witness.key")
+    }
+
+    /// `witness.vkey`: its verifier key, one line, which holds the witness's name.
+    #[must_use]
+    pub fn vkey(&self) -> PathBuf {
+        self.root.join("witness.vkey")
+    }
+
+    /// `witness-mldsa.key`, PEM, mode 0600: the ML-DSA-44 key, where there is one.
+    #[must_use]
+    pub fn mldsa_key(&self) -> PathBuf {
+        self.root.join("witness-mldsa.key")
+    }
+
+    /// `witness-mldsa.vkey`: its verifier key.
+    #[must_use]
+    pub fn mldsa_vkey(&self) -> PathBuf {
+        self.root.join("witness-mldsa.vkey")
+    }
+
+    /// `db/`: the store.
+    #[must_use]
+    pub fn db(&self) -> PathBuf {
+        self.root.join("db")
+    }
+
+    /// `commits`: how many commits the store has seen, outside its folder on purpose.
+    #[must_use]
+    pub fn commits(&self) -> PathBuf {
+        self.root.join("commits")
+    }
+
+    /// `admin.sock`: where a running witness listens to its operator.
+    #[must_use]
+    pub fn admin_socket(&self) -> PathBuf {
+        self.root.join("admin.sock")
+    }
+
+    /// Makes the directory, mode 0700, with its parents.
+    ///
+    /// # Errors
+    /// What the system says; `AlreadyExists` if there is anything in it.
+    pub fn create(&self) -> io::Result<()> {
+        let mut maker = std::fs::DirBuilder::new();
+        maker.recursive(true).mode(0o700).create(&self.root)?;
+        if self.root.read_dir()?.next().is_some() {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "the directory is not empty",
+            ));
+        }
+        match self.root.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => sync_dir(parent),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes the names in a directory durable.
+///
+/// # Errors
+/// What the system says.
+pub fn sync_dir(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Writes a new file with this mode, durable on return. Never over an existing one.
+///
+/// # Errors
+/// `AlreadyExists`, or what the system says.
+pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => sync_dir(parent),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,171 @@
+//! The public door (c2sp.org/tlog-witness): answers as the specification has them, everything else plain text.
+
+pub mod admin;
+pub mod listen;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{Path, State},
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use countersign_verifier::add_checkpoint::{CONFLICT_TYPE, conflict};
+use countersign_verifier::hash::Hash;
+use countersign_verifier::limits::ADD_CHECKPOINT_BYTES_MAX;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use crate::witness::{Answer, Witness};
+
+const TEXT: &str = "text/plain; charset=utf-8";
+/// Whoever does not send its body by then holds a place that is somebody else's.
+const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// The witness's public routes.
+pub fn router(witness: Arc<Witness>) -> Router {
+    Router::new()
+        .route("/", get(about))
+        .route("/add-checkpoint", post(add_checkpoint))
+        .route("/{log}/checkpoint", get(newest))
+        .route("/health", get(health))
+        .route("/metrics", get(metrics))
+        .fallback(|| async { text(StatusCode::NOT_FOUND, "there is nothing here\n") })
+        .method_not_allowed_fallback(|| async {
+            text(StatusCode::METHOD_NOT_ALLOWED, "not by this method\n")
+        })
+        .with_state(witness)
+}
+
+async fn add_checkpoint(State(witness): State<Arc<Witness>>, body: Body) -> Response {
+    let answer = match read(body, ADD_CHECKPOINT_BYTES_MAX).await {
+        Ok(body) => say(witness.add_checkpoint(&body).await),
+        Err(refused) => refused,
+    };
+    let status = answer.status().as_u16();
+    witness.metrics().answered("add-checkpoint", status);
+    answer
+}
+
+/// An answer in HTTP.
+fn say(answer: Answer) -> Response {
+    match answer {
+        Answer::Cosigned(lines) => text(StatusCode::OK, lines),
+        Answer::Conflict(size) => {
+            // Exactly this type: strict clients take a parameter for another one.
+            let kind = [(header::CONTENT_TYPE, CONFLICT_TYPE)];
+            (StatusCode::CONFLICT, kind, conflict(size)).into_response()
+        }
+        Answer::Refused(why) => {
+            // OK because `Refusal::status` names statuses of HTTP only.
+            let status = StatusCode::from_u16(why.status()).expect("http::say");
+            text(status, format!("{why}\n"))
+        }
+        Answer::Busy(after_s) => {
+            let mut busy = text(StatusCode::TOO_MANY_REQUESTS, "not now; ask again later\n");
+            busy.headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from(after_s));
+            busy
+        }
+        Answer::Failed => broken(),
+    }
+}
+
+async fn newest(State(witness): State<Arc<Witness>>, Path(log): Path<String>) -> Response {
+    let answer = match Hash::from_hex(&log).map(|log| witness.newest(&log)) {
+        Ok(Ok(Some(record))) => text(StatusCode::OK, record.note()),
+        Ok(Ok(None)) => text(
+            StatusCode::NOT_FOUND,
+            "no head of such a log was cosigned here\n",
+        ),
+        Ok(Err(error)) => {
+            tracing::error!(%error, "the store cannot be read");
+            broken()
+        }
+        Err(_) => text(
+            StatusCode::NOT_FOUND,
+            "not the SHA-256 of an origin in lowercase hexadecimal\n",
+        ),
+    };
+    let status = answer.status().as_u16();
+    witness.metrics().answered("checkpoint", status);
+    answer
+}
+
+async fn about(State(witness): State<Arc<Witness>>) -> Response {
+    let keys = witness.keys();
+    let mut page = format!(
+        "Witness {}\n\nIt cosigns the checkpoints of {} configured logs, of each one branch only (c2sp.org/tlog-witness).\n\nKeys:\n",
+        keys.name(),
+        witness.roster().len()
+    );
+    for vkey in keys.vkeys() {
+        page += &format!("  {vkey}\n");
+    }
+    page += "\nBelow the address of this page:\n  POST add-checkpoint\n  GET  <SHA-256 of the origin, hexadecimal>/checkpoint\n";
+    let lists = witness.roster().lists();
+    page += "\nLists that logs were added from, by hand; a list never changes a log that is configured:\n";
+    for list in &lists {
+        page += &format!("  {list}\n");
+    }
+    if lists.is_empty() {
+        page += "  none\n";
+    }
+    text(StatusCode::OK, page)
+}
+
+async fn health(State(witness): State<Arc<Witness>>) -> Response {
+    let (status, word) = if witness.is_running() {
+        (StatusCode::OK, "ok")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "stopped")
+    };
+    let body = serde_json::json!({
+        "status": word,
+        "version": env!("CARGO_PKG_VERSION"),
+        "name": witness.keys().name(),
+        "logs": witness.roster().len(),
+    });
+    (status, axum::Json(body)).into_response()
+}
+
+async fn metrics(State(witness): State<Arc<Witness>>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let text = witness.metrics().render(witness.roster().len());
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+/// A body of at most `most` bytes that comes in time.
+pub(crate) async fn read(body: Body, most: usize) -> Result<Bytes, Response> {
+    let whole = Limited::new(body, most).collect();
+    match tokio::time::timeout(BODY_TIME, whole).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(text(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("at most {most} bytes\n"),
+        )),
+        Ok(Err(_)) => Err(text(StatusCode::BAD_REQUEST, "the body was cut short\n")),
+        Err(_) => Err(text(
+            StatusCode::REQUEST_TIMEOUT,
+            "the body came too slowly\n",
+        )),
+    }
+}
+
+pub(crate) fn text(status: StatusCode, body: impl Into<Body>) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, TEXT),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    (status, headers, body.into()).into_response()
+}
+
+/// 500, without a word about what is inside.
+pub(crate) fn broken() -> Response {
+    text(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "the witness cannot tell what is stored; ask again\n",
+    )
+}

@@ -1,0 +1,121 @@
+//! A running witness from its lock to its last answer.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::serve::ListenerExt;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+
+use crate::dir::Dir;
+use crate::http::{self, admin, listen};
+use crate::witness::{OpenError, Witness};
+
+/// How often what was counted is written.
+const TALLY_TIME: Duration = Duration::from_secs(10);
+
+/// Why a witness did not come up.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Its keys or its store.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// An address cannot be listened on.
+    #[error("{address}: {source}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Signals cannot be heard.
+    #[error("signals: {0}")]
+    Signals(io::Error),
+}
+
+/// Serves the witness at `dir` until SIGTERM or SIGINT. `ready` is called once requests are accepted.
+///
+/// # Errors
+/// [`ServeError`].
+pub async fn run(
+    dir: &Dir,
+    address: SocketAddr,
+    ready: impl FnOnce(&Witness, SocketAddr),
+) -> Result<(), ServeError> {
+    let stop = signals().map_err(ServeError::Signals)?;
+    let witness = tokio::task::block_in_place(|| Witness::open(dir))?;
+    serve(Arc::new(witness), dir, address, stop, ready).await
+}
+
+/// Serves an open witness until `stop` turns true.
+///
+/// # Errors
+/// [`ServeError::Listen`].
+pub async fn serve(
+    witness: Arc<Witness>,
+    dir: &Dir,
+    address: SocketAddr,
+    mut stop: watch::Receiver<bool>,
+    ready: impl FnOnce(&Witness, SocketAddr),
+) -> Result<(), ServeError> {
+    let failed = |source| ServeError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    // Answers are small and complete: waiting to fill a packet only delays them. A refusal of the option harms nothing.
+    let listener = listener.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    let router = http::router(witness.clone());
+    let mut doors = vec![tokio::spawn(listen::serve(listener, router, stop.clone()))];
+    // A path that is too long for a socket keeps no log from being cosigned; the operator then stops the witness to add one.
+    match admin::bind(&dir.admin_socket()) {
+        Ok(socket) => {
+            let router = admin::router(witness.clone());
+            doors.push(tokio::spawn(listen::serve(socket, router, stop.clone())));
+        }
+        Err(error) => {
+            tracing::warn!(%error, path = %dir.admin_socket().display(), "no admin socket");
+        }
+    }
+    ready(&witness, address);
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(TALLY_TIME) => {
+                tokio::task::block_in_place(|| witness.write_tallies());
+            }
+            _ = stop.wait_for(|stop| *stop) => break,
+        }
+    }
+    for door in doors {
+        if let Err(error) = door.await {
+            tracing::error!(%error, "a door ended in a panic");
+        }
+    }
+    witness.write_tallies();
+    let _ = std::fs::remove_file(dir.admin_socket());
+    // The last owner works off what waits.
+    tokio::task::block_in_place(|| drop(witness));
+    Ok(())
+}
+
+/// SIGTERM and SIGINT stop; a second one stops at once, which loses nothing that was answered.
+fn signals() -> io::Result<watch::Receiver<bool>> {
+    let (stopping, stop) = watch::channel(false);
+    let mut term = signal(SignalKind::terminate())?;
+    let mut int = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            }
+            if stopping.send_replace(true) {
+                std::process::exit(0);
+            }
+            tracing::info!("stopping");
+        }
+    });
+    Ok(stop)
+}
