@@ -18,7 +18,7 @@ use crate::{
     grow::Edge,
     guard::{self, GuardError},
     judge::Judge,
-    publish::{Published, Publisher},
+    publish::{HeadSigner, Published, Publisher},
     reader::Reader,
     store::{Head, Store, StoreError},
     writer::{Job, Loaded, Outcome, Stop, Writer, load},
@@ -166,15 +166,16 @@ impl<J: Judge> Log<J> {
         });
         let (job_sender, jobs) = mpsc::sync_channel(QUEUE_MAX);
         let (notice_sender, notices) = mpsc::channel();
-        let publisher = Publisher {
+        let signer = Arc::new(HeadSigner {
             origin: options.origin,
             signer: options.signer,
-        };
+        });
+        let publisher = Publisher::new(signer.clone());
         // Before anybody reads: what was published last may have been lost with a record cut short, and readers who saw it must
         // not be shown less. A store that refuses now is asked again by the publisher's thread.
         let head = shared.committed.load().head;
         if head.size > shared.published.load().head.size
-            && let Err(error) = publisher.publish(&shared, &head)
+            && let Err(error) = publisher.publish(&shared, &head, None)
         {
             tracing::error!(%error, "the newest head could not be published at the start");
         }
@@ -185,7 +186,7 @@ impl<J: Judge> Log<J> {
             (edge, snapshot_at),
             clock,
             options.clocks,
-            notice_sender,
+            (signer, notice_sender),
         );
         let threads = vec![
             spawn("log-writer", move || writer.run(&jobs, accept.is_some())),

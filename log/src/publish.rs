@@ -1,11 +1,14 @@
-//! One thread an account: signs the newest committed head, stores it, shows it, and wakes whoever waited for it.
+//! One thread an account: shows the newest committed head, and wakes whoever waited for it.
 //!
 //! A checkpoint is durable before any byte of it leaves the process; a head is signed once, and none is signed while nothing
 //! was written: an idle log writes nothing. Witnesses will be asked between signing and showing; a policy without witnesses
-//! is met by the log's own signature.
+//! is met by the log's own signature, so its checkpoint is stored with the leaves that it covers.
 
 use std::{
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError},
+    },
     time::Duration,
 };
 
@@ -19,6 +22,10 @@ use crate::{
 
 /// How long a store that refuses a checkpoint is left alone before it is asked again.
 const RETRY: Duration = Duration::from_millis(250);
+/// A log that falls idle syncs its mark after this long.
+const SETTLE: Duration = Duration::from_secs(1);
+/// A busy one after so many publications: at hundreds a second less than a second's.
+const SETTLE_AFTER: u32 = 64;
 
 /// A published checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,64 +44,27 @@ pub(crate) struct Waiter {
 
 /// What the writer tells the publisher.
 pub(crate) enum Notice {
-    /// There is a new committed head; these wait for it (or for an older one).
-    Grown(Head, Vec<Waiter>),
+    /// There is a new committed head.
+    Grown {
+        head: Head,
+        /// Its checkpoint, where that was stored as published with the leaves.
+        kept: Option<Kept>,
+        /// Who waits for it, or for an older one.
+        waiters: Vec<Waiter>,
+    },
     /// Stop once everything said so far is published.
     Close,
 }
 
 /// Signs checkpoints of one origin.
-pub(crate) struct Publisher {
+pub(crate) struct HeadSigner {
     pub origin: String,
     pub signer: NoteSigner,
 }
 
-impl Publisher {
-    /// Runs until told to close, or until the writer is gone.
-    pub(crate) fn run<V>(self, shared: &Shared<V>, notices: &mpsc::Receiver<Notice>) {
-        let mut waiting: Vec<Waiter> = Vec::new();
-        let mut wanted = shared.published.load().head;
-        let mut open = true;
-        while open {
-            let behind = shared.published.load().head.size < wanted.size;
-            let first = if behind {
-                notices.try_recv().ok()
-            } else {
-                notices.recv().ok().or(Some(Notice::Close))
-            };
-            for notice in first.into_iter().chain(notices.try_iter()) {
-                match notice {
-                    Notice::Grown(head, more) => {
-                        if head.size > wanted.size {
-                            wanted = head;
-                        }
-                        waiting.extend(more);
-                    }
-                    Notice::Close => open = false,
-                }
-            }
-            if shared.published.load().head.size < wanted.size
-                && let Err(error) = self.publish(shared, &wanted)
-            {
-                tracing::error!(size = wanted.size, %error, "the checkpoint could not be stored; trying again");
-                shared.published_trouble.store(Some(Arc::new(error)));
-                if open {
-                    std::thread::sleep(RETRY);
-                }
-                continue;
-            }
-            let size = shared.published.load().head.size;
-            let (ready, rest) = waiting.into_iter().partition(|waiter| waiter.index < size);
-            waiting = rest;
-            for waiter in ready {
-                // Who no longer listens has got his answer by deadline.
-                let _ = waiter.wake.send(());
-            }
-        }
-    }
-
-    /// Signs a committed head, stores it, and shows it.
-    pub(crate) fn publish<V>(&self, shared: &Shared<V>, head: &Head) -> Result<(), StoreError> {
+impl HeadSigner {
+    /// The signed checkpoint of a head.
+    pub(crate) fn sign(&self, head: &Head) -> Kept {
         let checkpoint = Checkpoint {
             origin: self.origin.clone(),
             size: head.size,
@@ -103,8 +73,104 @@ impl Publisher {
         };
         let text = checkpoint.to_text();
         let note = note::join(&text, [self.signer.sign(&text).as_str()]);
-        let kept = Kept { head: *head, note };
-        shared.store.keep(Stage::Published, &kept)?;
+        Kept { head: *head, note }
+    }
+}
+
+/// What is wanted, what is stored for it already, and who waits.
+struct Work {
+    wanted: Head,
+    kept: Option<Kept>,
+    waiting: Vec<Waiter>,
+    open: bool,
+}
+
+impl Work {
+    fn take(&mut self, notice: Notice) {
+        match notice {
+            Notice::Grown {
+                head,
+                kept,
+                waiters,
+            } => {
+                if head.size > self.wanted.size {
+                    self.wanted = head;
+                    self.kept = kept;
+                }
+                self.waiting.extend(waiters);
+            }
+            Notice::Close => self.open = false,
+        }
+    }
+}
+
+/// Shows heads that are durable.
+pub(crate) struct Publisher(Arc<HeadSigner>);
+
+impl Publisher {
+    pub(crate) fn new(signer: Arc<HeadSigner>) -> Publisher {
+        Publisher(signer)
+    }
+
+    /// Runs until told to close, or until the writer is gone.
+    pub(crate) fn run<V>(self, shared: &Shared<V>, notices: &mpsc::Receiver<Notice>) {
+        let mut work = Work {
+            wanted: shared.published.load().head,
+            kept: None,
+            waiting: Vec::new(),
+            open: true,
+        };
+        let mut unsettled = 0;
+        while work.open {
+            if shared.published.load().head.size == work.wanted.size {
+                match notices.recv_timeout(SETTLE) {
+                    Ok(notice) => work.take(notice),
+                    Err(RecvTimeoutError::Timeout) => settle(shared, &mut unsettled),
+                    Err(RecvTimeoutError::Disconnected) => work.open = false,
+                }
+            }
+            notices.try_iter().for_each(|notice| work.take(notice));
+            if shared.published.load().head.size < work.wanted.size {
+                if let Err(error) = self.publish(shared, &work.wanted, work.kept.as_ref()) {
+                    tracing::error!(size = work.wanted.size, %error, "the checkpoint could not be stored; trying again");
+                    shared.published_trouble.store(Some(Arc::new(error)));
+                    if work.open {
+                        std::thread::sleep(RETRY);
+                    }
+                    continue;
+                }
+                unsettled += 1;
+            }
+            let size = shared.published.load().head.size;
+            for ready in work.waiting.extract_if(.., |waiter| waiter.index < size) {
+                // Who no longer listens has got his answer by deadline.
+                let _ = ready.wake.send(());
+            }
+            if unsettled >= SETTLE_AFTER {
+                settle(shared, &mut unsettled);
+            }
+        }
+        settle(shared, &mut unsettled);
+    }
+
+    /// Shows a committed head, stored before: with its leaves (`kept`), or here.
+    pub(crate) fn publish<V>(
+        &self,
+        shared: &Shared<V>,
+        head: &Head,
+        kept: Option<&Kept>,
+    ) -> Result<(), StoreError> {
+        let kept = match kept {
+            Some(kept) => {
+                shared.store.mark(head)?;
+                kept.clone()
+            }
+            None => {
+                let kept = self.0.sign(head);
+                shared.store.keep(Stage::Published, &kept)?;
+                kept
+            }
+        };
         shared.published_trouble.store(None);
         shared.published.store(Arc::new(Published {
             head: kept.head,
@@ -112,5 +178,15 @@ impl Publisher {
         }));
         tracing::debug!(size = head.size, "published");
         Ok(())
+    }
+}
+
+/// Makes the mark durable. A failure is no reason to stop: the next one is tried, and the database is synced by itself.
+fn settle<V>(shared: &Shared<V>, unsettled: &mut u32) {
+    if *unsettled > 0 {
+        if let Err(error) = shared.store.settle() {
+            tracing::warn!(%error, "the mark of the largest published head could not be synced");
+        }
+        *unsettled = 0;
     }
 }

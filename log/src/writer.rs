@@ -26,8 +26,8 @@ use crate::{
     grow::Edge,
     judge::{Judge, Ruling},
     log::{Committed, Shared},
-    publish::{Notice, Waiter},
-    store::{Growth, StoreError},
+    publish::{HeadSigner, Notice, Waiter},
+    store::{Growth, Kept, StoreError},
 };
 
 /// One commit takes at most this many requests: 4,096 leaves of 2 KiB are 8 MiB, written and synced in some tens of milliseconds.
@@ -46,6 +46,7 @@ pub(crate) struct Writer<J: Judge> {
     edge: Edge,
     clock: LogClock,
     clocks: Arc<dyn Clocks>,
+    signer: Arc<HeadSigner>,
     notices: mpsc::Sender<Notice>,
     snapshot_at: u64,
     /// An accepted change of the clock (from, to) that no leaf records yet.
@@ -68,7 +69,7 @@ impl<J: Judge> Writer<J> {
         (edge, snapshot_at): (Edge, u64),
         clock: LogClock,
         clocks: Arc<dyn Clocks>,
-        notices: mpsc::Sender<Notice>,
+        (signer, notices): (Arc<HeadSigner>, mpsc::Sender<Notice>),
     ) -> Writer<J> {
         Writer {
             shared,
@@ -76,6 +77,7 @@ impl<J: Judge> Writer<J> {
             edge,
             clock,
             clocks,
+            signer,
             notices,
             snapshot_at,
             adjusted: None,
@@ -153,7 +155,7 @@ impl<J: Judge> Writer<J> {
             }
         };
         match result.and_then(|()| self.commit(&mut batch, at)) {
-            Ok(()) => self.answer(batch, jobs, judged),
+            Ok(signed) => self.answer(batch, jobs, judged, signed),
             Err(error) => {
                 let stop = Stop::Store(error.clone());
                 for job in jobs {
@@ -217,9 +219,11 @@ impl<J: Judge> Writer<J> {
         }
     }
 
-    fn commit(&mut self, batch: &mut Batch, at: u64) -> Result<(), StoreError> {
+    /// Commits the batch, and with it the checkpoint of its head: one synced write does for both. The first checkpoint of a
+    /// log is left to the publisher, because a store that has published and has no mark is one whose mark was lost.
+    fn commit(&mut self, batch: &mut Batch, at: u64) -> Result<Option<Kept>, StoreError> {
         if batch.pending.entries.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let previous = self.shared.committed.load().head;
         let committed = Committed::new(self.edge.clone(), self.judge.version());
@@ -227,6 +231,7 @@ impl<J: Judge> Writer<J> {
         let snapshot =
             (head.size - self.snapshot_at >= SNAPSHOT_EVERY).then(|| self.judge.snapshot());
         let taken = snapshot.is_some();
+        let first = self.shared.published.load().head.size == 0;
         let growth = Growth {
             entries: std::mem::take(&mut batch.pending.entries),
             tiles: std::mem::take(&mut batch.growth.tiles),
@@ -235,6 +240,7 @@ impl<J: Judge> Writer<J> {
             head,
             at,
             snapshot,
+            published: (!first).then(|| self.signer.sign(&head)),
         };
         self.shared.store.commit(&previous, &growth)?;
         batch.pending.entries = growth.entries;
@@ -243,11 +249,17 @@ impl<J: Judge> Writer<J> {
         }
         self.adjusted = None;
         self.shared.committed.store(Arc::new(committed));
-        Ok(())
+        Ok(growth.published)
     }
 
     /// Answers what the commit made true, and hands on who waits for more.
-    fn answer(&self, batch: Batch, jobs: Vec<Job<J>>, judged: Vec<Vec<Judged<J::Refusal>>>) {
+    fn answer(
+        &self,
+        batch: Batch,
+        jobs: Vec<Job<J>>,
+        judged: Vec<Vec<Judged<J::Refusal>>>,
+        signed: Option<Kept>,
+    ) {
         let mut waiters = Vec::with_capacity(jobs.len());
         for (job, answers) in jobs.into_iter().zip(judged) {
             let mut last = None;
@@ -271,7 +283,7 @@ impl<J: Judge> Writer<J> {
                 });
             }
         }
-        self.tell(waiters);
+        self.tell(signed, waiters);
     }
 
     fn outcome(&self, batch: &Batch, index: u64, existing: bool) -> Outcome<J::Refusal> {
@@ -300,10 +312,15 @@ impl<J: Judge> Writer<J> {
         }
     }
 
-    fn tell(&self, waiters: Vec<Waiter>) {
+    fn tell(&self, kept: Option<Kept>, waiters: Vec<Waiter>) {
         let head = self.shared.committed.load().head;
+        let notice = Notice::Grown {
+            head,
+            kept,
+            waiters,
+        };
         // The publisher is gone only if it panicked, and has then said so.
-        let _ = self.notices.send(Notice::Grown(head, waiters));
+        let _ = self.notices.send(notice);
     }
 }
 

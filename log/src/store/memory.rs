@@ -17,6 +17,8 @@ pub enum Step {
     KeepSigned,
     /// [`Store::keep`] with [`Stage::Published`].
     KeepPublished,
+    /// [`Store::mark`].
+    Mark,
     /// Any read of a leaf, a tile or a key.
     Read,
     /// [`Store::reload`].
@@ -41,6 +43,7 @@ struct Inner {
     head: Option<(Head, u64)>,
     snapshot: Option<Snapshot>,
     published: Option<Kept>,
+    mark: Option<Head>,
     signed: BTreeMap<u64, Kept>,
     faults: Vec<(Step, When)>,
 }
@@ -103,6 +106,12 @@ impl Inner {
         }
     }
 
+    fn raise(&mut self, head: &Head) {
+        if self.mark.is_none_or(|mark| mark.size < head.size) {
+            self.mark = Some(*head);
+        }
+    }
+
     fn head(&self) -> (Head, u64) {
         self.head.unwrap_or((Head::EMPTY, 0))
     }
@@ -122,6 +131,9 @@ impl Inner {
         self.unique.extend(growth.unique.iter().copied());
         self.postings.extend(growth.postings.iter().copied());
         self.head = Some((growth.head, growth.at));
+        if let Some(kept) = &growth.published {
+            self.published = Some(kept.clone());
+        }
         if let Some(bytes) = &growth.snapshot {
             self.snapshot = Some(Snapshot {
                 size: growth.head.size,
@@ -199,11 +211,23 @@ impl Store for MemoryStore {
                 }
                 Stage::Published => {
                     inner.published = Some(kept.clone());
+                    inner.raise(&kept.head);
                     inner.signed.retain(|size, _| *size > kept.head.size);
                 }
             }
             Ok(())
         })
+    }
+
+    fn mark(&self, head: &Head) -> Result<(), StoreError> {
+        self.lock().step(Step::Mark, |inner| {
+            inner.raise(head);
+            Ok(())
+        })
+    }
+
+    fn settle(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 
     fn published(&self) -> Result<Option<Kept>, StoreError> {
@@ -215,7 +239,7 @@ impl Store for MemoryStore {
     }
 
     fn tidemark(&self) -> Result<Option<Head>, StoreError> {
-        Ok(self.lock().published.as_ref().map(|kept| kept.head))
+        Ok(self.lock().mark)
     }
 
     fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {

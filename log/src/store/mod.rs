@@ -50,6 +50,9 @@ pub struct Growth {
     pub at: u64,
     /// The state above the log after these leaves, where it is time to keep it: a cache.
     pub snapshot: Option<Vec<u8>>,
+    /// A checkpoint of `head` that is kept as published with these leaves, so that one synced write does for both. It must not
+    /// be shown before [`Store::mark`] has taken it.
+    pub published: Option<Kept>,
 }
 
 /// The state above the log, as it was at a size: a cache that replay can always remake.
@@ -157,11 +160,24 @@ pub trait Store: Send + Sync + 'static {
     fn postings(&self, key: &Key, after: Option<u64>, limit: usize)
     -> Result<Vec<u64>, StoreError>;
 
-    /// Keeps a checkpoint, durable on return. `Published` forgets the signed ones up to its size.
+    /// Keeps a checkpoint, durable on return. `Published` forgets the signed ones up to its size, and marks it.
     ///
     /// # Errors
     /// `Unavailable`.
     fn keep(&self, stage: Stage, kept: &Kept) -> Result<(), StoreError>;
+
+    /// Raises the mark that [`Store::tidemark`] reads, if `head` is larger. It survives the process at once and the machine
+    /// after [`Store::settle`]: a mark that is behind refuses nothing wrongly, and what it guards is synced by itself.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    fn mark(&self, head: &Head) -> Result<(), StoreError>;
+
+    /// Makes the mark durable.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    fn settle(&self) -> Result<(), StoreError>;
 
     /// The newest checkpoint kept as published.
     ///

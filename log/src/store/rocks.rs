@@ -259,12 +259,23 @@ impl Store for RocksStore {
         }
         self.write(batch)?;
         if stage == Stage::Published {
-            self.tidemark
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .raise(&kept.head)?;
+            self.mark(&kept.head)?;
         }
         Ok(())
+    }
+
+    fn mark(&self, head: &Head) -> Result<(), StoreError> {
+        self.tidemark
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .raise(head)
+    }
+
+    fn settle(&self) -> Result<(), StoreError> {
+        self.tidemark
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .settle()
     }
 
     fn published(&self) -> Result<Option<Kept>, StoreError> {

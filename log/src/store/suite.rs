@@ -20,6 +20,7 @@ pub fn run(fresh: Fresh<'_>) {
     a_commit_follows_the_head_it_names(&*fresh());
     keys_find_what_they_were_stored_with(&*fresh());
     checkpoints_are_kept_by_stage(&*fresh());
+    leaves_can_be_published_with_their_commit(&*fresh());
     a_snapshot_is_the_newest(&*fresh());
     a_reload_shows_what_was_committed(&*fresh());
     entries_cross_tiles(&*fresh());
@@ -48,6 +49,7 @@ fn grow(edge: &mut Edge, leaves: &[&[u8]]) -> Growth {
         head: edge.head(),
         at: 1_000 + edge.size(),
         snapshot: None,
+        published: None,
     }
 }
 
@@ -192,6 +194,43 @@ fn checkpoints_are_kept_by_stage(store: &dyn Store) {
         (store.signed(), store.tidemark()),
         (Ok(vec![]), Ok(Some(kept(9).head)))
     );
+}
+
+fn leaves_can_be_published_with_their_commit(store: &dyn Store) {
+    let mut edge = Edge::default();
+    let mut with_note = |leaf: &[u8]| {
+        let mut growth = grow(&mut edge, &[leaf]);
+        growth.published = Some(Kept {
+            head: growth.head,
+            note: format!("note {}\n", growth.head.size),
+        });
+        growth
+    };
+    let one = with_note(b"a");
+    store.commit(&Head::EMPTY, &one).expect("commit");
+    assert_eq!(
+        (store.published(), store.tidemark()),
+        (Ok(one.published.clone()), Ok(None)),
+        "kept with its leaves, and not marked by it"
+    );
+    store.mark(&one.head).expect("mark");
+    let two = with_note(b"b");
+    assert!(store.commit(&Head::EMPTY, &two).is_err());
+    assert_eq!(
+        store.published(),
+        Ok(one.published),
+        "nothing of a commit that was refused"
+    );
+    store.commit(&one.head, &two).expect("commit");
+    store.settle().expect("settle");
+    store.reload().expect("reload");
+    assert_eq!(
+        (store.published(), store.tidemark()),
+        (Ok(two.published), Ok(Some(one.head)))
+    );
+    store.mark(&two.head).expect("mark");
+    store.mark(&one.head).expect("mark");
+    assert_eq!(store.tidemark(), Ok(Some(two.head)), "it is never lowered");
 }
 
 fn a_snapshot_is_the_newest(store: &dyn Store) {

@@ -27,6 +27,8 @@ pub(super) struct Tidemark {
     file: File,
     next_slot: u64,
     last: Option<Head>,
+    /// Whether something was written and not synced.
+    unsettled: bool,
 }
 
 impl Tidemark {
@@ -85,6 +87,7 @@ impl Tidemark {
             file,
             next_slot,
             last,
+            unsettled: false,
         })
     }
 
@@ -92,7 +95,7 @@ impl Tidemark {
         self.last
     }
 
-    /// Raises the mark, durable on return; a head that is not larger changes nothing.
+    /// Raises the mark, durable after [`Tidemark::settle`]; a head that is not larger changes nothing.
     pub(super) fn raise(&mut self, head: &Head) -> Result<(), StoreError> {
         if self.last.is_some_and(|last| head.size <= last.size) {
             return Ok(());
@@ -102,9 +105,20 @@ impl Tidemark {
         self.file
             .write_all_at(&encode(head), self.next_slot * SLOT as u64)
             .map_err(failed)?;
-        self.file.sync_data().map_err(failed)?;
         self.next_slot = 1 - self.next_slot;
         self.last = Some(*head);
+        self.unsettled = true;
+        Ok(())
+    }
+
+    /// Makes what was raised durable.
+    pub(super) fn settle(&mut self) -> Result<(), StoreError> {
+        if self.unsettled {
+            self.file
+                .sync_data()
+                .map_err(|e| StoreError::Unavailable(format!("{}: {e}", self.path.display())))?;
+            self.unsettled = false;
+        }
         Ok(())
     }
 }

@@ -50,7 +50,7 @@ impl<J: Judge> Writer<J> {
         }
         self.clean = true;
         self.shared.stop.store(None);
-        self.tell(Vec::new());
+        self.tell(None, Vec::new());
         tracing::info!(size = self.edge.size(), "writing goes on");
     }
 
@@ -85,6 +85,7 @@ impl<J: Judge> Writer<J> {
             head,
             at,
             snapshot: Some(self.judge.snapshot()),
+            published: None,
         };
         if let Err(error) = self.shared.store.commit(&head, &growth) {
             tracing::warn!(%error, "no snapshot was kept; the next start replays");

@@ -169,8 +169,12 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
+        Rig::over(MemoryStore::new())
+    }
+
+    fn over(store: MemoryStore) -> Rig {
         let mut rig = Rig {
-            store: Arc::new(MemoryStore::new()),
+            store: Arc::new(store),
             clocks: Arc::new(Set(Mutex::new((0, 0)))),
             log: None,
             seen: Vec::new(),
@@ -328,7 +332,7 @@ fn b086_the_same_again_gets_the_same_index_at_once_later_and_after_a_restart() {
 
 #[test]
 fn every_step_failing_before_and_after_loses_nothing_that_was_answered() {
-    for step in [Step::Commit, Step::KeepPublished, Step::Read, Step::Reload] {
+    for step in [Step::Commit, Step::Mark, Step::Read, Step::Reload] {
         for when in [When::Before, When::After] {
             for failures in 1..=3 {
                 let mut rig = Rig::new();
@@ -362,12 +366,58 @@ fn every_step_failing_before_and_after_loses_nothing_that_was_answered() {
                     1,
                     "{step:?} {when:?} {failures}"
                 );
+                assert!(
+                    failures > 1 || rig.store.faults_used(),
+                    "{step:?} {when:?}: it never failed"
+                );
                 rig.start(false).unwrap();
                 assert_eq!(rig.index("during"), index);
                 rig.check();
             }
         }
     }
+}
+
+#[test]
+fn a_first_checkpoint_that_cannot_be_stored_is_tried_again() {
+    for when in [When::Before, When::After] {
+        let store = MemoryStore::new();
+        store.fail_next(Step::KeepPublished, when);
+        let mut rig = Rig::over(store);
+        assert_eq!(rig.index("a"), 1);
+        assert!(rig.store.faults_used());
+        rig.check();
+        rig.start(false).unwrap();
+        assert_eq!(rig.index("a"), 1);
+        rig.check();
+    }
+}
+
+#[test]
+fn a_checkpoint_is_kept_with_its_leaves_and_marked_before_it_is_shown() {
+    let mut rig = Rig::new();
+    for leaf in ["a", "b", "c"] {
+        rig.index(leaf);
+        let kept = rig.store.published().unwrap().unwrap();
+        assert_eq!(kept.note, rig.log().reader().published().note);
+        assert_eq!(rig.store.tidemark().unwrap(), Some(kept.head));
+    }
+    rig.check();
+    // A process that ended between the commit and the mark: the next start shows what is stored, and marks it.
+    rig.log = None;
+    let store = MemoryStore::new();
+    let mut growth = crate::store::suite::growth(&Head::EMPTY, &[b"opened"]);
+    growth.published = Some(
+        HeadSigner {
+            origin: "log.example/a".into(),
+            signer: Rig::signer(),
+        }
+        .sign(&growth.head),
+    );
+    store.commit(&Head::EMPTY, &growth).unwrap();
+    let mut rig = Rig::over(store);
+    assert_eq!(rig.index("a"), 1);
+    rig.check();
 }
 
 impl Rig {

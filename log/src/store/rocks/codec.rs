@@ -4,7 +4,10 @@ use countersign_verifier::hash::Hash;
 use rocksdb::{DB, WriteBatch};
 
 use super::open::{ENTRIES, POSTINGS, TILES, UNIQUE, damaged, family, trouble};
-use crate::store::{Growth, Head, Kept, StoreError};
+use crate::{
+    judge::Key,
+    store::{Growth, Head, Kept, StoreError},
+};
 
 /// Of the default column family.
 pub(super) mod meta {
@@ -28,12 +31,13 @@ pub(super) fn batch(db: &DB, first: u64, growth: &Growth) -> WriteBatch {
     for (tile, bytes) in &growth.tiles {
         batch.put_cf(family(db, TILES), tile_key(tile.level, tile.index), bytes);
     }
+    // In order, because an insertion begins its search where the one before it ended. Stable: of two equal keys the later counts.
     let unique = family(db, UNIQUE);
-    for (key, index) in &growth.unique {
+    for (key, index) in sorted(&growth.unique) {
         batch.put_cf(unique, key.bytes(), index.to_be_bytes());
     }
     let postings = family(db, POSTINGS);
-    for (key, index) in &growth.postings {
+    for (key, index) in sorted(&growth.postings) {
         let mut posting = [0; 25];
         posting[..17].copy_from_slice(&key.bytes());
         posting[17..].copy_from_slice(&index.to_be_bytes());
@@ -43,12 +47,21 @@ pub(super) fn batch(db: &DB, first: u64, growth: &Growth) -> WriteBatch {
     head.extend(growth.head.root.0);
     head.extend(growth.at.to_be_bytes());
     batch.put(meta::HEAD, head);
+    if let Some(kept) = &growth.published {
+        batch.put(meta::PUBLISHED, checkpoint(kept));
+    }
     if let Some(snapshot) = &growth.snapshot {
         let mut value = growth.head.size.to_be_bytes().to_vec();
         value.extend(snapshot);
         batch.put(meta::SNAPSHOT, value);
     }
     batch
+}
+
+fn sorted(keys: &[(Key, u64)]) -> Vec<(Key, u64)> {
+    let mut keys = keys.to_vec();
+    keys.sort_by_key(|(key, _)| *key);
+    keys
 }
 
 pub(super) fn committed(db: &DB) -> Result<(Head, u64), StoreError> {
