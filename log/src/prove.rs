@@ -8,6 +8,7 @@ use std::{cell::RefCell, collections::HashMap};
 use countersign_verifier::{
     hash::{EMPTY_ROOT, Hash, node_hash},
     tile::hash_of,
+    tree::is_complete,
 };
 
 use crate::store::StoreError;
@@ -141,6 +142,36 @@ impl<'a> Prover<'a> {
         self.subtree(low, (low + (1 << level)).min(self.size))
     }
 
+    /// The path of node `index` of `level` to the root: the node's sibling first. Its inverse is `tree::verify_node`.
+    ///
+    /// # Panics
+    /// If that node is not complete in this tree: the caller has looked (`tree::is_complete`).
+    ///
+    /// # Errors
+    /// What reading tiles says.
+    pub fn node_path(&self, level: u8, index: u64) -> Result<Vec<Hash>, StoreError> {
+        assert!(
+            is_complete(level, index, self.size),
+            "Prover::node_path: node {index} of level {level} at size {}",
+            self.size
+        );
+        let (first, width) = (index << level, 1 << level);
+        let mut path = Vec::new();
+        let (mut low, mut high) = (0, self.size);
+        while high - low > width {
+            let split = low + split_of(high - low);
+            if first < split {
+                path.push(self.subtree(split, high)?);
+                high = split;
+            } else {
+                path.push(self.subtree(low, split)?);
+                low = split;
+            }
+        }
+        path.reverse();
+        Ok(path)
+    }
+
     /// The hash of leaves `[low, high)`, where `low` is a multiple of the power of two that holds them.
     pub(crate) fn subtree(&self, low: u64, high: u64) -> Result<Hash, StoreError> {
         let mut rest = (low, high);
@@ -192,7 +223,7 @@ mod tests {
         hash::leaf_hash,
         range::Range,
         tile::Tile,
-        tree::{verify_consistency, verify_inclusion},
+        tree::{verify_consistency, verify_inclusion, verify_node},
     };
 
     struct Memory(Edge, HashMap<(u8, u64), Vec<Hash>>);
@@ -275,6 +306,26 @@ mod tests {
                 let old = old.min(size);
                 let path = prover.consistency(old).unwrap();
                 verify_consistency(old, &roots[old as usize], size, &root, &path).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn every_complete_node_has_its_path() {
+        let (tiles, roots) = (Memory::with(300), roots(300));
+        for size in [1u64, 2, 3, 7, 8, 100, 255, 256, 257, 300] {
+            let (prover, root) = (Prover::new(&tiles, size), roots[size as usize]);
+            for level in 0..9u8 {
+                for index in (0..size).take_while(|index| is_complete(level, *index, size)) {
+                    let (node, path) = (
+                        prover.node(level, index).unwrap(),
+                        prover.node_path(level, index).unwrap(),
+                    );
+                    verify_node(&node, level, index, size, &path, &root).unwrap();
+                    if level == 0 {
+                        assert_eq!(path, prover.inclusion(index).unwrap());
+                    }
+                }
             }
         }
     }

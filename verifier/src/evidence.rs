@@ -294,7 +294,7 @@ impl<'a> Members<'a> {
 }
 
 impl Scanner<'_> {
-    fn hashes(&mut self, limit: usize) -> Read<Vec<Hash>> {
+    pub(crate) fn hashes(&mut self, limit: usize) -> Read<Vec<Hash>> {
         let mut hashes = Vec::new();
         self.array(|s, i| {
             if i >= limit {

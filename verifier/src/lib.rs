@@ -16,6 +16,7 @@
 //! - [`cosign`]: timestamped cosignatures of witnesses
 //! - [`add_checkpoint`]: what log and witness say to each other
 //! - [`sign_subtree`]: asking a witness to cosign a subtree
+//! - [`log_list`]: lists of logs that ask to be witnessed
 //! - [`policy`]: which logs and witnesses must have signed
 //! - [`proof`]: tlog-proof files
 //! - [`multi`]: many leaves under one root in one proof
@@ -26,6 +27,7 @@
 //! - [`operation`]: what an agent asks for, under its signature
 //! - [`leaf`]: the three kinds of leaf, read and written
 //! - [`evidence`]: evidence files, and the chain that says who a signer is
+//! - [`fork`]: evidence that a log has signed two histories
 //! - [`verdict`]: the whole chain, offline
 //! - `command`, with the feature `cli`: the command line of `countersign-verify`
 //! - [`limits`]: every bound, with its arithmetic
@@ -45,11 +47,13 @@ pub mod cosign;
 mod decimal;
 pub mod dsse;
 pub mod evidence;
+pub mod fork;
 pub mod hash;
 pub mod json;
 pub mod key;
 pub mod leaf;
 pub mod limits;
+pub mod log_list;
 mod millis;
 pub mod mldsa;
 pub mod multi;
@@ -67,3 +71,4 @@ pub mod tile;
 pub mod tree;
 pub mod verdict;
 pub mod vkey;
+mod words;

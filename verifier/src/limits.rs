@@ -75,6 +75,16 @@ pub const PREV_MAX: usize = 8;
 /// cost up to 10^6 comparisons a level (about 5 ms in all) and 10,000 a quarter of a second.
 pub const MULTI_LEAVES_MAX: usize = 1_000;
 
+/// Largest evidence of a fork, in bytes: two notes, of which JSON may spell each byte with six, are
+/// 1,572,864; 2 * 64 hashes of 47 are 6,016; the rest is for members that are passed over.
+pub const FORK_BYTES_MAX: usize = 2 << 20;
+
+/// Largest list of logs, in bytes: 100,000 logs of 671.
+pub const LOG_LIST_BYTES_MAX: usize = 64 << 20;
+
+/// Most logs of one list.
+pub const LOG_LIST_LOGS_MAX: usize = 100_000;
+
 /// How far ahead of the reader's clock a cosignature may be dated, in seconds: clocks differ.
 pub const FUTURE_S_MAX: u64 = 30;
 

@@ -4,9 +4,13 @@
 //! hashed: a longer one costs nothing, and no left-over hash is ever ignored. Sizes are any 64-bit
 //! number here; [`crate::limits::TREE_SIZE_MAX`] is demanded where sizes are read.
 
+mod node;
+
 use core::ops::RangeInclusive;
 
 use crate::hash::{EMPTY_ROOT, Hash, node_hash};
+
+pub use node::{NodeError, complete_nodes, is_complete, node_path_len, verify_node};
 
 /// Why a Merkle proof shows nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -8,6 +8,7 @@ use super::{Outcome, Subject, Verdict};
 use crate::json::MAX_INTEGER;
 use crate::leaf::Millis;
 use crate::scan::push_string;
+use crate::words::printable;
 
 impl Verdict {
     /// One JSON object without a line break: `{evidence, verdict, checks, subject, by, cosigners}`.
@@ -119,21 +120,4 @@ fn text(out: &mut Vec<u8>, before: &str, value: &str) {
 
 fn spell(time_s: u64) -> String {
     Millis(time_s.saturating_mul(1000)).to_string()
-}
-
-fn printable(text: &str) -> String {
-    // Bidirectional controls reorder what stands beside them, so they are shown as well.
-    let hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if hidden(c) {
-            out.extend(c.escape_unicode())
-        } else {
-            out.push(c)
-        }
-    }
-    out
 }
