@@ -4,12 +4,16 @@
 //! (2^62) before any arithmetic on trees.
 
 use countersign_verifier::add_checkpoint::{AddCheckpoint, AddCheckpointError};
+use countersign_verifier::base64::Base64Error;
 use countersign_verifier::checkpoint::{Checkpoint, CheckpointError, MAX_SIZE};
+use countersign_verifier::cosign::subtree::SubtreeCosignError;
 use countersign_verifier::hash::{EMPTY_ROOT, Hash};
-use countersign_verifier::note::{self, NoteError};
+use countersign_verifier::note::{self, LineError, NoteError};
+use countersign_verifier::sign_subtree::{SignSubtreeError, SubtreeRefused};
 use countersign_verifier::tree::{self, ProofError};
 
 use crate::roster::LogEntry;
+use crate::store::StoreError;
 
 /// Longest text of a checkpoint, in bytes. With 8 lines of a log and two of ours, none above 4,096 bytes, the note that is kept
 /// has at most 65,536 + 10 * 4,096 = 106,496 bytes, below the 131,072 that a note may have.
@@ -59,6 +63,9 @@ pub enum Refusal {
     /// No log of this origin is configured.
     #[error("no log of this origin is known here")]
     UnknownLog,
+    /// A signature line that is base64 of nothing but for a lenient reader.
+    #[error("{0}")]
+    Misspelled(AddCheckpointError),
     /// No signature by a key of this origin, or a line of one that does not verify.
     #[error("{0}")]
     Signature(NoteError),
@@ -74,8 +81,8 @@ pub enum Refusal {
         /// Bytes of the signed text.
         bytes: usize,
     },
-    /// Extension lines, which an ML-DSA-44 cosignature would not cover.
-    #[error("this witness signs with ML-DSA-44, which covers no extension lines")]
+    /// Extension lines, where the log's signature or one of the witness's is of ML-DSA-44 and does not cover them.
+    #[error("extension lines are not taken here: ML-DSA-44 signatures do not cover them")]
     Extensions,
     /// `old` is beyond the checkpoint.
     #[error("old size {old} is beyond the checkpoint's size {size}")]
@@ -120,7 +127,7 @@ impl Refusal {
             | Refusal::Extensions
             | Refusal::OldBeyond { .. } => 400,
             Refusal::UnknownLog => 404,
-            Refusal::Signature(_) => 403,
+            Refusal::Misspelled(_) | Refusal::Signature(_) => 403,
             Refusal::EmptyRoot
             | Refusal::NothingToProve { .. }
             | Refusal::OtherRoot { .. }
@@ -129,10 +136,74 @@ impl Refusal {
     }
 }
 
+/// Why no subtree is signed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubtreeRefusal {
+    /// The request cannot be read.
+    #[error("{0}")]
+    Malformed(#[from] SignSubtreeError),
+    /// No log of this origin is configured.
+    #[error("no log of this origin is known here")]
+    UnknownLog,
+    /// The reference checkpoint or the proof does not show what is asked for.
+    #[error("{0}")]
+    Refused(#[from] SubtreeRefused),
+    /// The line cannot be made.
+    #[error("{0}")]
+    Unsignable(#[from] SubtreeCosignError),
+    /// The roster cannot be read.
+    #[error("the roster cannot be read: {0}")]
+    Store(#[from] StoreError),
+}
+
+impl SubtreeRefusal {
+    /// The status of HTTP that says it (c2sp.org/tlog-witness).
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        match self {
+            SubtreeRefusal::Malformed(SignSubtreeError::TooLarge { .. }) => 413,
+            SubtreeRefusal::Malformed(_)
+            | SubtreeRefusal::Unsignable(_)
+            | SubtreeRefusal::Refused(
+                SubtreeRefused::Checkpoint(_) | SubtreeRefused::NotInTree { .. },
+            ) => 400,
+            SubtreeRefusal::UnknownLog => 404,
+            SubtreeRefusal::Refused(SubtreeRefused::Unsigned) => 403,
+            SubtreeRefusal::Refused(SubtreeRefused::Proof(_)) => 422,
+            SubtreeRefusal::Store(_) => 500,
+        }
+    }
+}
+
 /// The first line of a note's text: it chooses the keys to try, and nothing else before a signature holds.
 #[must_use]
 pub fn origin<'n>(request: &AddCheckpoint<'n>) -> &'n str {
-    let text: &'n str = request.note.text;
+    first_line(request.note.text)
+}
+
+/// The origin of a request that cannot be read for one reason: bits behind the last byte of a signature line. Lenient readers
+/// decode such a line to a signature that does not verify, and the specification's order asks for the origin before that: it is
+/// answered with 404 or 403, as they do, and not with 400.
+#[must_use]
+pub fn misspelled<'b>(body: &'b [u8], why: &AddCheckpointError) -> Option<&'b str> {
+    let AddCheckpointError::Note {
+        what:
+            NoteError::Line {
+                what: LineError::Base64(Base64Error::TrailingBits { .. }),
+                ..
+            },
+        ..
+    } = why
+    else {
+        return None;
+    };
+    // OK because everything before the line was read: it is UTF-8, and has an empty line.
+    let (_, note) = std::str::from_utf8(body).ok()?.split_once("\n\n")?;
+    Some(first_line(note))
+}
+
+/// The first line of a text, without LF.
+pub(crate) fn first_line(text: &str) -> &str {
     text.split('\n').next().unwrap_or_default()
 }
 
@@ -161,7 +232,8 @@ pub fn admit(
         let size = checkpoint.size;
         return Err(CheckpointError::TooLarge { size }.into());
     }
-    if !extensions && !checkpoint.extensions.is_empty() {
+    let covered = extensions && lines.iter().any(|line| line.key.covers_text());
+    if !covered && !checkpoint.extensions.is_empty() {
         return Err(Refusal::Extensions);
     }
     let (old, size) = (request.old, checkpoint.size);
@@ -219,6 +291,3 @@ pub fn decide(
         Err(why) => Verdict::Refuse(why),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -18,6 +18,7 @@ use countersign_verifier::hash::Hash;
 use countersign_verifier::limits::ADD_CHECKPOINT_BYTES_MAX;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
+use crate::decide::SubtreeRefusal;
 use crate::witness::{Answer, Witness};
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -29,6 +30,7 @@ pub fn router(witness: Arc<Witness>) -> Router {
     Router::new()
         .route("/", get(about))
         .route("/add-checkpoint", post(add_checkpoint))
+        .route("/sign-subtree", post(sign_subtree))
         .route("/{log}/checkpoint", get(newest))
         .route("/health", get(health))
         .route("/metrics", get(metrics))
@@ -49,6 +51,30 @@ async fn add_checkpoint(State(witness): State<Arc<Witness>>, body: Body) -> Resp
     answer
 }
 
+async fn sign_subtree(State(witness): State<Arc<Witness>>, body: Body) -> Response {
+    let answer = match read(body, ADD_CHECKPOINT_BYTES_MAX).await {
+        Ok(body) => match witness.sign_subtree(&body) {
+            Ok(line) => text(StatusCode::OK, line),
+            Err(SubtreeRefusal::Store(error)) => {
+                tracing::error!(%error, "the roster cannot be read");
+                broken()
+            }
+            Err(why) => refuse(why.status(), &why),
+        },
+        Err(refused) => refused,
+    };
+    let status = answer.status().as_u16();
+    witness.metrics().answered("sign-subtree", status);
+    answer
+}
+
+/// A refusal in its own words.
+fn refuse(status: u16, why: &dyn std::fmt::Display) -> Response {
+    // OK because refusals name statuses of HTTP only.
+    let status = StatusCode::from_u16(status).expect("http::refuse");
+    text(status, format!("{why}\n"))
+}
+
 /// An answer in HTTP.
 fn say(answer: Answer) -> Response {
     match answer {
@@ -58,11 +84,7 @@ fn say(answer: Answer) -> Response {
             let kind = [(header::CONTENT_TYPE, CONFLICT_TYPE)];
             (StatusCode::CONFLICT, kind, conflict(size)).into_response()
         }
-        Answer::Refused(why) => {
-            // OK because `Refusal::status` names statuses of HTTP only.
-            let status = StatusCode::from_u16(why.status()).expect("http::say");
-            text(status, format!("{why}\n"))
-        }
+        Answer::Refused(why) => refuse(why.status(), &why),
         Answer::Busy(after_s) => {
             let mut busy = text(StatusCode::TOO_MANY_REQUESTS, "not now; ask again later\n");
             busy.headers_mut()
@@ -104,7 +126,7 @@ async fn about(State(witness): State<Arc<Witness>>) -> Response {
     for vkey in keys.vkeys() {
         page += &format!("  {vkey}\n");
     }
-    page += "\nBelow the address of this page:\n  POST add-checkpoint\n  GET  <SHA-256 of the origin, hexadecimal>/checkpoint\n";
+    page += "\nBelow the address of this page:\n  POST add-checkpoint\n  POST sign-subtree\n  GET  <SHA-256 of the origin, hexadecimal>/checkpoint\n";
     let lists = witness.roster().lists();
     page += "\nLists that logs were added from, by hand; a list never changes a log that is configured:\n";
     for list in &lists {

@@ -30,7 +30,9 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Metrics {
         // From a commit on a fast disk (0.1 ms) to one that hangs.
-        let bounds = [0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0];
+        let bounds = [
+            0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0,
+        ];
         let mut metrics = Metrics {
             registry: Registry::with_prefix("countersign_witness"),
             answers: Family::default(),

@@ -1,7 +1,7 @@
 //! The logs that a witness knows: origin, keys, and what they may ask for. Additions only: a log that was removed and added
 //! again could be cosigned on another branch, and a list that changed must not change whom the witness trusts.
 //!
-//! Kept in the store. In memory is what was asked for lately, never more than [`CACHED_MAX`] logs.
+//! Kept in the store. In memory is what was asked for lately, never more than [`CACHED_MAX`] of them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::{Store, StoreError};
 
-/// Logs held in memory, of about 600 bytes each: 10 MB.
+/// Logs held in memory, of about 600 bytes each: 10 MB. One with a key of ML-DSA-44, which has 20 KB, counts for 32.
 pub const CACHED_MAX: usize = 16_384;
 /// Longest origin, in bytes: what an ML-DSA-44 cosignature can name.
 pub const ORIGIN_BYTES_MAX: usize = 255;
@@ -87,9 +87,16 @@ pub struct Roster {
     store: Arc<dyn Store>,
     /// The witness's own names and public keys.
     own: Vec<VerifierKey>,
-    cache: RwLock<HashMap<String, Arc<LogEntry>>>,
+    cache: RwLock<Cache>,
     /// Held while additions are compared and stored.
     known: Mutex<Known>,
+}
+
+/// What was asked for lately.
+#[derive(Default)]
+struct Cache {
+    logs: HashMap<String, Arc<LogEntry>>,
+    weight: usize,
 }
 
 /// What is known of all logs together.
@@ -159,7 +166,7 @@ impl Roster {
             return Ok(None);
         }
         let cached = self.cache.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = cached.get(origin) {
+        if let Some(entry) = cached.logs.get(origin) {
             return Ok(Some(entry.clone()));
         }
         drop(cached);
@@ -169,10 +176,12 @@ impl Roster {
             return Ok(None);
         };
         let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
-        if cache.len() >= CACHED_MAX {
-            cache.clear();
+        let heavy = |key: &VerifierKey| matches!(key.algorithm, Algorithm::MlDsa44(_));
+        cache.weight += 1 + 31 * entry.keys.iter().filter(|key| heavy(key)).count();
+        if cache.weight > CACHED_MAX {
+            *cache = Cache::default();
         }
-        cache.insert(origin.to_owned(), entry.clone());
+        cache.logs.insert(origin.to_owned(), entry.clone());
         Ok(Some(entry))
     }
 
@@ -249,7 +258,7 @@ impl Roster {
         new.iter().for_each(|log| known.count(&fresh[log]));
         let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
         for entry in fresh.into_values() {
-            cache.remove(&entry.origin);
+            cache.logs.remove(&entry.origin);
         }
         Ok(outcomes)
     }
@@ -267,11 +276,11 @@ impl Roster {
             ));
         }
         match key.algorithm {
-            Algorithm::Ed25519(_) | Algorithm::EcdsaP256(_) => {}
+            Algorithm::Ed25519(_) | Algorithm::EcdsaP256(_) | Algorithm::MlDsa44(_) => {}
             Algorithm::CosignatureV1(_) => {
                 return Err("this is the key of a witness (type 0x04), not of a log".into());
             }
-            _ => {
+            Algorithm::Other { .. } => {
                 let kind = key.algorithm.kind();
                 return Err(format!(
                     "logs that sign by keys of type 0x{kind:02x} are not taken"
@@ -378,7 +387,7 @@ mod tests {
     }
 
     fn roster(store: Arc<Memory>) -> Roster {
-        let own = Keys::from_seed("w.example", &[99; 32]).unwrap();
+        let own = Keys::from_seeds("w.example", &[99; 32], None).unwrap();
         let own = own.vkeys().into_iter().cloned().collect();
         Roster::open(store, own).unwrap()
     }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use countersign_verifier::add_checkpoint::AddCheckpoint;
+use countersign_verifier::add_checkpoint::{AddCheckpoint, AddCheckpointError};
 use countersign_verifier::checkpoint::origin_hash;
 use countersign_verifier::hash::Hash;
+use countersign_verifier::sign_subtree::{SignSubtree, SubtreeRefused};
 use tokio::sync::oneshot;
 
 use crate::clock::{self, Clock};
-use crate::decide::{self, Admitted, Refusal, judge};
+use crate::decide::{self, Admitted, Refusal, SubtreeRefusal, judge};
 use crate::dir::Dir;
 use crate::keys::{Keys, KeysError};
 use crate::metrics::Metrics;
@@ -108,11 +109,29 @@ impl Witness {
         })
     }
 
+    /// Answers a sign-subtree request with a line of ML-DSA-44, time 0, or a refusal. It claims nothing that the cosignature on
+    /// the reference checkpoint did not, so that nothing is compared and nothing stored.
+    ///
+    /// # Errors
+    /// [`SubtreeRefusal`].
+    pub fn sign_subtree(&self, body: &[u8]) -> Result<String, SubtreeRefusal> {
+        let request = SignSubtree::parse(body)?;
+        let origin = decide::first_line(request.note.text);
+        let known = self.roster.find(origin)?;
+        known.ok_or(SubtreeRefusal::UnknownLog)?;
+        let checkpoint = request.check(self.keys.vkeys())?;
+        let bounds = (request.start, request.end);
+        let line = self
+            .keys
+            .sign_subtree(&checkpoint.origin, bounds, request.hash)?;
+        line.ok_or(SubtreeRefusal::Refused(SubtreeRefused::Unsigned))
+    }
+
     /// Answers an add-checkpoint request. What is answered was durable before.
     pub async fn add_checkpoint(&self, body: &[u8]) -> Answer {
         let request = match AddCheckpoint::parse(body) {
             Ok(request) => request,
-            Err(why) => return Answer::Refused(why.into()),
+            Err(why) => return self.unreadable(body, why),
         };
         let entry = match self.roster.find(decide::origin(&request)) {
             Ok(entry) => entry,
@@ -132,6 +151,17 @@ impl Witness {
             self.count(log, matches!(answer, Answer::Refused(_)));
         }
         answer
+    }
+
+    fn unreadable(&self, body: &[u8], why: AddCheckpointError) -> Answer {
+        let Some(origin) = decide::misspelled(body, &why) else {
+            return Answer::Refused(why.into());
+        };
+        match self.roster.find(origin) {
+            Ok(Some(_)) => Answer::Refused(Refusal::Misspelled(why)),
+            Ok(None) => Answer::Refused(Refusal::UnknownLog),
+            Err(error) => failed(&error),
+        }
     }
 
     async fn cosign(&self, log: Hash, asked: Admitted, qpd: Option<u32>) -> Answer {

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use countersign_verifier::checkpoint::Checkpoint;
+use countersign_verifier::cosign::subtree::SubtreeCosignError;
 use countersign_verifier::hash::Hash;
 use tokio::sync::{mpsc, oneshot};
 
@@ -205,8 +206,16 @@ impl Work {
             };
             waiting.push((reply, answer));
         }
-        let signed = sign(&self.parts.keys, &accepted);
-        let stored = self.commit(tips, accepted, &signed);
+        let (signed, stored) = match sign(&self.parts.keys, &accepted) {
+            Ok(signed) => {
+                let stored = self.commit(tips, accepted, &signed);
+                (signed, stored.map_err(drop))
+            }
+            Err(error) => {
+                tracing::error!(%error, "a head that was admitted cannot be signed; nothing is stored");
+                (Vec::new(), Err(()))
+            }
+        };
         if stored.is_ok() && !signed.is_empty() {
             let seconds = begun.elapsed().as_secs_f64();
             self.parts.metrics.committed(signed.len(), seconds);
@@ -349,7 +358,7 @@ impl Work {
 const SIGNED_ALONE_MAX: usize = 8;
 
 /// Our lines for each head, over all cores where there are many.
-fn sign(keys: &Keys, heads: &[Accepted]) -> Vec<String> {
+fn sign(keys: &Keys, heads: &[Accepted]) -> Result<Vec<String>, SubtreeCosignError> {
     let one = |head: &Accepted| keys.cosign(&head.checkpoint, head.time);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if heads.len() <= SIGNED_ALONE_MAX || cores == 1 {

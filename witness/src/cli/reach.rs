@@ -17,9 +17,7 @@ impl Reach {
         let socket = Socket::new(dir.admin_socket());
         match socket.add(&[]).await {
             Ok(_) => Ok(Reach::Running(socket)),
-            Err(SocketError::Absent { .. }) => {
-                Ok(Reach::Own(Box::new(Witness::open(dir)?)))
-            }
+            Err(SocketError::Absent { .. }) => Ok(Reach::Own(Box::new(Witness::open(dir)?))),
             Err(error) => Err(error.into()),
         }
     }
@@ -41,7 +39,8 @@ impl Reach {
             Reach::Running(socket) => Ok(socket.list(after).await?),
             Reach::Own(witness) => {
                 // OK because it is what this witness printed: nothing else is behind it.
-                let after = after.and_then(|hex| countersign_verifier::hash::Hash::from_hex(hex).ok());
+                let after =
+                    after.and_then(|hex| countersign_verifier::hash::Hash::from_hex(hex).ok());
                 let rows = witness.rows(after.as_ref(), PAGE)?;
                 let now = witness.now();
                 Ok(rows.iter().map(|row| Listed::new(row, now)).collect())

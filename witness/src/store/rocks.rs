@@ -89,8 +89,12 @@ impl RocksStore {
     /// # Errors
     /// `InUse` if another process holds it, `TooNew`, `Damaged` if it is not whole or not there, `Unavailable`.
     pub fn open(folder: &Path, mark: &Path) -> Result<RocksStore, StoreError> {
-        let missing =
-            |_| damaged(mark, "the number of commits is missing: which heads were cosigned cannot be told");
+        let missing = |_| {
+            damaged(
+                mark,
+                "the number of commits is missing: which heads were cosigned cannot be told",
+            )
+        };
         let file = OpenOptions::new().read(true).write(true).open(mark);
         let file = file.map_err(missing)?;
         let cache = Cache::new_lru_cache(CACHE_BYTES);
@@ -121,14 +125,13 @@ impl RocksStore {
     }
 
     fn get(&self, name: &str, log: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
-        self.read(|db| {
-            db.get_cf(family(db, name), log.0)
-                .map_err(|e| trouble(&e))
-        })
+        self.read(|db| db.get_cf(family(db, name), log.0).map_err(|e| trouble(&e)))
     }
 
     fn committer(&self) -> std::sync::MutexGuard<'_, Committer> {
-        self.committer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.committer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

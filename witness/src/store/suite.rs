@@ -3,7 +3,7 @@
 //! Public so that a store made elsewhere can be held to the same contract. It panics at the first breach.
 
 use countersign_verifier::checkpoint::{Checkpoint, origin_hash};
-use countersign_verifier::hash::{Hash, sha256};
+use countersign_verifier::hash::{EMPTY_ROOT, Hash, sha256};
 
 use super::{Change, Store, StoreError};
 use crate::record::Record;
@@ -39,7 +39,10 @@ pub fn record_of(origin: &str, size: u64) -> (Hash, Record) {
         checkpoint: Checkpoint {
             origin: origin.into(),
             size,
-            root: sha256(&size.to_be_bytes()),
+            root: match size {
+                0 => EMPTY_ROOT,
+                size => sha256(&size.to_be_bytes()),
+            },
             extensions: Vec::new(),
         },
         lines: "\u{2014} suite.example/log AAAAAAE=\n\u{2014} w AAAAAAI=\n".into(),
