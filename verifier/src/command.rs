@@ -3,6 +3,7 @@
 //! It reads the files that it is given and nothing else: no socket, no log's own policy, no key that is
 //! not named, and it writes to standard output and standard error only.
 
+pub mod fork;
 mod inputs;
 
 use std::format;
@@ -27,7 +28,8 @@ pub struct VerifyArgs {
     pub evidence: Vec<PathBuf>,
 
     /// The tlog-policy that names the logs and witnesses you trust: a file, or a folder of
-    /// <from_size>.policy files, of which the one for the size of the tree counts
+    /// <from_size>.policy files, of which the one for the size of the tree counts. Keys in a file `stolen`
+    /// of that folder, one vkey a line, count in none
     #[arg(long, value_name = "FILE|FOLDER")]
     pub policy: PathBuf,
 
@@ -151,6 +153,14 @@ fn verify(args: &VerifyArgs, out: &mut dyn Write) -> Result<u8, String> {
         .into_iter()
         .find(|code| counts[usize::from(*code)] > 0)
         .unwrap_or(HOLDS))
+}
+
+/// Reads the tlog-policy at `path`: a file, or a folder of `<from_size>.policy` files.
+///
+/// # Errors
+/// A sentence that names the file and what is wrong with it.
+pub fn read_policy(path: &Path) -> Result<Eras, String> {
+    inputs::policy(path)
 }
 
 /// What became of one EVIDENCE.

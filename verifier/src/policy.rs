@@ -5,6 +5,7 @@
 
 mod eras;
 mod parse;
+mod stolen;
 
 use alloc::boxed::Box;
 use alloc::string::String;

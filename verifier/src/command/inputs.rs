@@ -17,6 +17,7 @@ use crate::key::PublicKey;
 use crate::limits;
 use crate::policy::{Eras, Policy};
 use crate::verdict::Options;
+use crate::vkey::VerifierKey;
 
 pub(super) fn options(args: &VerifyArgs) -> Result<Options, String> {
     let keys = match args.keys.as_slice() {
@@ -63,9 +64,13 @@ pub(super) fn policy(path: &Path) -> Result<Eras, String> {
     {
         return Ok(Eras::one(read(path)?));
     }
-    let mut policies = Vec::new();
+    let (mut policies, mut stolen) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(path).map_err(|error| told(path, &error))? {
         let entry = entry.map_err(|error| told(path, &error))?.path();
+        if entry.file_name().is_some_and(|name| name == "stolen") {
+            stolen = vkeys(&entry)?;
+            continue;
+        }
         if entry
             .extension()
             .is_none_or(|extension| extension != "policy")
@@ -79,7 +84,20 @@ pub(super) fn policy(path: &Path) -> Result<Eras, String> {
             .ok_or_else(|| format!("policy {}: not named <from_size>.policy", entry.display()))?;
         policies.push((from_size, read(&entry)?));
     }
-    Eras::new(policies).map_err(|error| format!("policies in {}: {error}", path.display()))
+    let eras =
+        Eras::new(policies).map_err(|error| format!("policies in {}: {error}", path.display()))?;
+    Ok(eras.without(&stolen))
+}
+
+/// One verifier key a line; empty lines and lines that start with `#` are passed over.
+fn vkeys(path: &Path) -> Result<Vec<VerifierKey>, String> {
+    let bytes = file(path)?;
+    let text = str::from_utf8(&bytes).map_err(|error| told(path, &error))?;
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| VerifierKey::parse(line).map_err(|error| told(path, &error)))
+        .collect()
 }
 
 /// A whole file of at most [`limits::FILE_BYTES_MAX`].

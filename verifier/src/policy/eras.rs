@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::{Accepted, Policy, PolicyError};
 use crate::checkpoint::Checkpoint;
 use crate::note::Note;
+use crate::vkey::VerifierKey;
 
 /// Policies by the tree size from which on each holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +47,16 @@ impl Eras {
             }),
             None => Ok(Self(policies)),
         }
+    }
+
+    /// These eras, each [without](Policy::without) these keys.
+    #[must_use]
+    pub fn without(self, stolen: &[VerifierKey]) -> Self {
+        let eras = self.0.into_iter();
+        Self(
+            eras.map(|(from_size, policy)| (from_size, policy.without(stolen)))
+                .collect(),
+        )
     }
 
     /// The policy that holds at a tree of `size`; `None` before the first era.

@@ -13,6 +13,8 @@ mod cli;
 mod dsse;
 mod evidence;
 mod examples;
+#[cfg(feature = "cli")]
+mod fork_cli;
 mod forks;
 mod json;
 mod keys;

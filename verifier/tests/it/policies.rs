@@ -2,7 +2,7 @@
 
 use countersign_verifier::note::{Note, join};
 use countersign_verifier::policy::{Eras, ErasError, Policy, PolicyError};
-use countersign_verifier::vkey::CosignSigner;
+use countersign_verifier::vkey::{Algorithm, CosignSigner, VerifierKey};
 use ed25519_dalek::SigningKey;
 
 use crate::support::{LOG_VKEY, V1, V1_TIME, WITNESS_VKEY, log_signer, v1_policy, v1_text};
@@ -86,4 +86,66 @@ fn t56_a_policy_has_no_comments_behind_its_lines() {
     }
     let commented = format!("# ours\n \t # theirs\n{}", v1_policy("w"));
     assert_eq!(Policy::parse(commented), Policy::parse(v1_policy("w")));
+}
+
+#[test]
+fn a_stolen_key_counts_in_no_era() {
+    let [x, y] = ["x", "y"].map(|name| {
+        let key = SigningKey::from_bytes(&[name.as_bytes()[0]; 32]);
+        CosignSigner::new(&format!("witness.example/{name}"), key).unwrap()
+    });
+    let policy = |quorum: &str| {
+        Policy::parse(format!(
+            "log {LOG_VKEY}\nwitness w {WITNESS_VKEY}\nwitness x {}\nwitness y {}\n\
+             group any any x w\ngroup two 2 any y\nquorum {quorum}\n",
+            x.vkey(),
+            y.vkey()
+        ))
+        .unwrap()
+    };
+    let lines = [
+        log_signer().sign(v1_text()),
+        crate::support::witness_signer().sign(v1_text(), V1_TIME),
+        y.sign(v1_text(), V1_TIME),
+    ];
+    let note = join(v1_text(), lines.iter().map(String::as_str));
+    let note = Note::parse(note.as_bytes()).unwrap();
+    // Stolen as published under type 0x01 and under another name: the key is what counts.
+    let w = VerifierKey::parse(WITNESS_VKEY).unwrap();
+    let Algorithm::CosignatureV1(key) = w.algorithm else {
+        panic!()
+    };
+    let renamed = VerifierKey::new("someone", Algorithm::Ed25519(key)).unwrap();
+    for (quorum, stolen, accepted) in [
+        ("two", vec![], true),
+        ("two", vec![renamed.clone()], false),
+        ("two", vec![x.vkey().clone()], true),
+        ("any", vec![renamed.clone(), x.vkey().clone()], false),
+        ("w", vec![], true),
+        ("w", vec![renamed.clone()], false),
+        ("y", vec![renamed.clone(), x.vkey().clone()], true),
+        ("none", vec![renamed.clone(), y.vkey().clone()], true),
+    ] {
+        let eras = Eras::new(vec![(0, policy(quorum)), (9, policy("none"))]).unwrap();
+        let eras = eras.without(&stolen);
+        assert_eq!(eras.check(&note).is_ok(), accepted, "{quorum} {stolen:?}");
+        for (_, policy) in eras.iter() {
+            assert_eq!(policy.witnesses().len(), 3 - stolen.len());
+        }
+        let (_, first) = eras.iter().next().unwrap();
+        assert_eq!(
+            first
+                .quorum()
+                .map(ToString::to_string)
+                .as_deref()
+                .unwrap_or("none"),
+            quorum
+        );
+    }
+    let log = VerifierKey::parse(LOG_VKEY).unwrap();
+    let without = Eras::one(policy("none")).without(&[log]);
+    assert!(matches!(
+        without.check(&note),
+        Err(PolicyError::UnknownLog { .. })
+    ));
 }
