@@ -6,6 +6,7 @@
 mod add_log;
 mod init;
 mod list;
+mod list_source;
 mod reach;
 mod serve;
 

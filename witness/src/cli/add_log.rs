@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::list_source;
 use super::reach::{Reach, block_on};
 use super::{At, Fail, REFUSED, print};
 use crate::roster::{Addition, Outcome};
@@ -14,28 +15,40 @@ pub struct AddLogArgs {
     #[command(flatten)]
     at: At,
     /// The log's verifier key
-    #[arg(value_name = "VKEY")]
-    vkey: String,
+    #[arg(
+        value_name = "VKEY",
+        required_unless_present = "list",
+        conflicts_with = "list"
+    )]
+    vkey: Option<String>,
     /// The first line of its checkpoints, where it is not the name of its key
-    #[arg(long)]
+    #[arg(long, requires = "vkey")]
     origin: Option<String>,
+    /// All logs of a witness-network list (logs/v0) that are not known yet; nothing of those that are is changed
+    #[arg(long, value_name = "FILE|URL")]
+    list: Option<String>,
 }
 
 pub(super) fn run(args: &AddLogArgs) -> Result<ExitCode, Fail> {
-    let additions = [Addition {
-        vkey: args.vkey.clone(),
-        origin: args.origin.clone(),
-        qpd: None,
-        list: None,
-    }];
-    let outcomes = block_on(async {
+    block_on(async {
+        let additions = match (&args.vkey, &args.list) {
+            (_, Some(place)) => list_source::read(place).await?,
+            (Some(vkey), None) => vec![Addition {
+                vkey: vkey.clone(),
+                origin: args.origin.clone(),
+                qpd: None,
+                list: None,
+            }],
+            // OK because one of them must be given.
+            (None, None) => Vec::new(),
+        };
         let reach = Reach::find(&args.at.dir()).await?;
-        reach.add(&additions).await
-    })?;
-    tell(&additions, &outcomes)
+        let outcomes = reach.add(&additions).await?;
+        tell(&additions, &outcomes)
+    })
 }
 
-/// One line a log that is new or refused.
+/// One line a log.
 fn tell(additions: &[Addition], outcomes: &[Outcome]) -> Result<ExitCode, Fail> {
     let (mut lines, mut refused) = (String::new(), false);
     for (addition, outcome) in additions.iter().zip(outcomes) {
