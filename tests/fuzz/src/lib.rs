@@ -13,10 +13,11 @@ use countersign_verifier::evidence::{Evidence, EvidenceSet, Support};
 use countersign_verifier::hash::{Hash, leaf_hash, node_hash};
 use countersign_verifier::key::{Algorithm, IdentityId, PrivateKey};
 use countersign_verifier::leaf::{By, Class, Millis, Signed, write_receipt, write_system};
+use countersign_verifier::mldsa::SecretKey;
 use countersign_verifier::note;
 use countersign_verifier::policy::Policy;
 use countersign_verifier::proof::TlogProof;
-use countersign_verifier::vkey::{CosignSigner, NoteSigner, VerifierKey};
+use countersign_verifier::vkey::{CosignSigner, MlDsaSigner, NoteSigner, VerifierKey};
 use ed25519_dalek::SigningKey;
 
 /// The log's name.
@@ -36,6 +37,8 @@ pub struct Fixture {
     pub log: VerifierKey,
     /// The witness's key.
     pub witness: VerifierKey,
+    /// The witness's second key, ML-DSA-44.
+    pub second: MlDsaSigner,
     /// Leaf 0 opened the log, leaf 1 is the receipt.
     pub leaves: [Vec<u8>; 2],
     /// The checkpoint's text.
@@ -72,6 +75,8 @@ impl Fixture {
             extensions: vec![],
         }
         .to_text();
+        let second = MlDsaSigner::new("witness.example.com", SecretKey::from_seed(&[6; 32]))
+            .expect("a short name");
         let lines = [log.sign(&text), witness.sign(&text, COSIGNED_S)];
         let note = note::join(&text, lines.iter().map(String::as_str));
         let (log, witness) = (log.vkey().clone(), witness.vkey().clone());
@@ -80,12 +85,27 @@ impl Fixture {
             owner,
             log,
             witness,
+            second,
             leaves,
             text,
             note,
             policy,
             envelope,
         }
+    }
+
+    /// The checkpoint, signed by the log and cosigned with the witness's second key.
+    pub fn second_note(&self) -> String {
+        let line = self.second.sign(&self.text, COSIGNED_S, &[0; 32]);
+        let line = line.expect("a checkpoint without extension lines");
+        let log = self.note.lines().nth(4).expect("the log's line");
+        format!("{}\n{log}\n{line}", self.text)
+    }
+
+    /// The policy with that key.
+    pub fn second_policy(&self) -> String {
+        let line = format!("witness w2 {}\ngroup g any w2 w1", self.second.vkey());
+        self.policy.replace("group g any w1", &line)
     }
 
     /// The policy, read.

@@ -2,6 +2,7 @@
 #![no_main]
 use countersign_fuzz::{FIXTURE, seed};
 use countersign_verifier::key::{Algorithm, PrivateKey, PublicKey};
+use countersign_verifier::mldsa::SecretKey;
 use libfuzzer_sys::fuzz_target;
 
 fn same(key: &PublicKey) {
@@ -24,6 +25,7 @@ fuzz_target!(
             files.push(key.public().spki_der());
             files.push(key.public().spki_pem().into());
         }
+        files.push(SecretKey::from_seed(&[6; 32]).to_pem().as_bytes().to_vec());
         files.push(b"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIBdRx+kUYz7qXzGtV17BzFXLhMD25LCsxZjdw1M8cbM someone".to_vec());
         seed(files);
     },
@@ -33,6 +35,10 @@ fuzz_target!(
         }
         if let Ok(key) = PublicKey::from_spki(data) {
             assert_eq!(key.spki_der(), data);
+        }
+        if let Some(key) = std::str::from_utf8(data).ok().and_then(|text| SecretKey::parse(text).ok()) {
+            let again = SecretKey::parse(&key.to_pem()).expect("a key that was written is read");
+            assert_eq!(again.public(), key.public());
         }
         if let Ok(key) = std::str::from_utf8(data).map_err(|_| ()).and_then(|text| PrivateKey::parse(text).map_err(|_| ())) {
             let public = key.public();

@@ -6,7 +6,7 @@ use countersign_verifier::note::{self, Note};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(
-    init: seed([&FIXTURE.note]),
+    init: seed([FIXTURE.note.clone(), FIXTURE.second_note()]),
     |data: &[u8]| {
         let _ = note::parse_signatures(data);
         let Ok(read) = Note::parse(data) else { return };
@@ -19,6 +19,10 @@ fuzz_target!(
         }
         if note::open(&read, [&FIXTURE.log, &FIXTURE.witness]).is_ok() {
             assert_eq!(read.text, FIXTURE.text);
+        }
+        // It covers the head, and no extension line.
+        if note::open(&read, [FIXTURE.second.vkey()]).is_ok() {
+            assert!(read.text.starts_with(&FIXTURE.text));
         }
     }
 );

@@ -6,7 +6,11 @@ use countersign_verifier::policy::Policy;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(
-    init: seed([FIXTURE.policy.clone(), FIXTURE.policy.replace("quorum g", "quorum none")]),
+    init: seed([
+        FIXTURE.policy.clone(),
+        FIXTURE.second_policy(),
+        FIXTURE.policy.replace("quorum g", "quorum none"),
+    ]),
     |data: &[u8]| {
         let Ok(policy) = Policy::parse(data) else { return };
         let count = policy.witnesses().len();
@@ -21,5 +25,9 @@ fuzz_target!(
         }
         let note = Note::parse(FIXTURE.note.as_bytes()).expect("the fixture is a note");
         let _ = policy.check(&note);
+        let keys: Vec<_> = policy.witnesses().iter().map(|w| w.key.clone()).collect();
+        let without = policy.clone().without(&keys);
+        assert!(without.witnesses().is_empty() && without.quorum() == policy.quorum());
+        assert!(without.quorum().is_none() || !without.quorum_met(&[]));
     }
 );

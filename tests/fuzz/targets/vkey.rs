@@ -5,7 +5,7 @@ use countersign_verifier::vkey::VerifierKey;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(
-    init: seed([FIXTURE.log.to_string(), FIXTURE.witness.to_string()]),
+    init: seed([&FIXTURE.log, &FIXTURE.witness, FIXTURE.second.vkey()].map(ToString::to_string)),
     |text: &str| {
         if let Ok(key) = VerifierKey::parse(text) {
             assert_eq!(key.to_string(), text);
