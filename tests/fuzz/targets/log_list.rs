@@ -7,8 +7,14 @@ use libfuzzer_sys::fuzz_target;
 fn print(logs: &[ListedLog]) -> String {
     let mut list = format!("{HEADER}\n");
     for log in logs {
-        let ListedLog { key, origin, requests_per_day, contact } = log;
-        list += &format!("vkey {key}\norigin {origin}\nqpd {requests_per_day}\ncontact {contact}\n");
+        let ListedLog {
+            key,
+            origin,
+            requests_per_day,
+            contact,
+        } = log;
+        list +=
+            &format!("vkey {key}\norigin {origin}\nqpd {requests_per_day}\ncontact {contact}\n");
     }
     list
 }
