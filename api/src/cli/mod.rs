@@ -7,6 +7,7 @@ mod bench;
 mod call;
 mod enrol;
 mod evidence;
+mod fork;
 mod identity;
 mod init;
 mod key;
@@ -60,6 +61,7 @@ enum Command {
     Submit(submit::SubmitArgs),
     Evidence(evidence::EvidenceArgs),
     Verify(verify::Verify),
+    Fork(fork::Fork),
     Call(call::CallArgs),
     Bench(bench::BenchArgs),
     #[command(hide = true)]
@@ -114,6 +116,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Submit(args) => submit::run(&args),
         Command::Evidence(args) => evidence::run(&args),
         Command::Verify(args) => Ok(verify::run(&args)),
+        Command::Fork(args) => Ok(fork::run(&args)),
         Command::Call(args) => call::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Reference(args) => reference::run(&args),
