@@ -15,6 +15,7 @@ use serde_json::json;
 mod decision;
 mod operation;
 mod receipt;
+mod replay;
 
 pub use operation::may_read;
 use operation::nonce_key;
@@ -37,6 +38,7 @@ pub mod space {
 }
 
 pub use decision::{DECISION_BYTES_MAX, Recorded, by_json, decision_of};
+pub use replay::{Replayed, follows_rules};
 
 /// A signature that verified, and under which key. Whether it counts is judged later, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 
 pub mod account;
 pub mod app;
+pub mod audit;
 pub mod bench;
 pub mod cli;
 pub mod client;
@@ -14,6 +15,7 @@ pub mod config;
 pub mod data_dir;
 pub mod doors;
 pub mod error;
+pub mod foreign;
 pub mod init;
 pub mod ledger;
 pub mod limits;

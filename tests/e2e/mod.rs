@@ -1,5 +1,6 @@
 //! What each noun does, over HTTP, as the design has it. A file a noun.
 
+mod audit;
 mod bodies;
 mod config;
 mod duplicates;

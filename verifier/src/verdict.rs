@@ -4,6 +4,7 @@
 //! nobody. What a single file cannot show (that nothing was revoked later, that the decision follows the
 //! rules) is said to be the operator's word; nothing checks it yet.
 
+mod checkpoint;
 mod head;
 mod leaf;
 mod render;
@@ -17,6 +18,7 @@ use crate::hash::Hash;
 use crate::key::PublicKey;
 use crate::leaf::{By, Millis};
 
+pub use self::checkpoint::{JudgedCheckpoint, judge_checkpoint};
 pub use self::verifier::Verifier;
 
 /// How one check came out.

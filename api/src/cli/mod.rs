@@ -3,10 +3,12 @@
 //! Standard output is for results and standard error for everything else. Exit codes of what talks to a service: 0 done, 1 the
 //! service said no, 2 wrong usage or a file that cannot be used, 3 it cannot be told whether it was done.
 
+mod audit;
 mod bench;
 mod call;
 mod enrol;
 mod evidence;
+mod foreign;
 mod fork;
 mod identity;
 mod init;
@@ -62,6 +64,7 @@ enum Command {
     Evidence(evidence::EvidenceArgs),
     Verify(verify::Verify),
     Fork(fork::Fork),
+    Audit(audit::AuditArgs),
     Call(call::CallArgs),
     Bench(bench::BenchArgs),
     #[command(hide = true)]
@@ -117,6 +120,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Evidence(args) => evidence::run(&args),
         Command::Verify(args) => Ok(verify::run(&args)),
         Command::Fork(args) => Ok(fork::run(&args)),
+        Command::Audit(args) => audit::run(&args),
         Command::Call(args) => call::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Reference(args) => reference::run(&args),

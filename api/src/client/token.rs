@@ -32,7 +32,7 @@ impl Token {
 
 impl Token {
     /// The token itself.
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.0
     }
 }

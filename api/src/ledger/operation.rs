@@ -151,7 +151,7 @@ pub fn may_read(state: &State, request: &OperationRequest, now_ms: u64) -> Resul
 }
 
 /// The identity whose current key made this signature, if it may sign operations.
-fn caller<'s>(state: &'s State, signer: &Verified) -> Result<&'s Identity, Problem> {
+pub(super) fn caller<'s>(state: &'s State, signer: &Verified) -> Result<&'s Identity, Problem> {
     let Some(identity) = state.identities.get(&signer.identity) else {
         return Err(Problem::new(
             Code::SignerUnknown,
@@ -195,7 +195,7 @@ pub(super) fn retired(identity: &Identity) -> Problem {
     .with("retired_index", since)
 }
 
-fn fresh(operation: &Operation, at: u64) -> Result<(), Problem> {
+pub(super) fn fresh(operation: &Operation, at: u64) -> Result<(), Problem> {
     let issued = operation.issued_at.0;
     if issued.abs_diff(at) <= SKEW_MS {
         return Ok(());

@@ -80,7 +80,7 @@ impl Ledger {
 }
 
 /// The signatures that count, or why the receipt is not taken.
-fn admit(state: &State, request: &ReceiptRequest) -> Result<Vec<Verified>, Problem> {
+pub(super) fn admit(state: &State, request: &ReceiptRequest) -> Result<Vec<Verified>, Problem> {
     let mut counted = Vec::with_capacity(request.verified.len());
     let mut stale = None;
     for verified in &request.verified {

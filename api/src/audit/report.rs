@@ -1,0 +1,249 @@
+//! What an audit found, for people and for programs.
+
+use countersign_verifier::{
+    checkpoint::Checkpoint,
+    hash::Hash,
+    leaf::Millis,
+    verdict::{self, Cosigner, Outcome, Status},
+};
+use serde_json::{Value, json};
+
+/// Faults that are named; more are counted.
+const NAMED_MAX: usize = 100;
+
+/// What kind of thing is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// The checkpoint, or the history that it signs.
+    Head,
+    /// A tile.
+    Tile,
+    /// An entry, or a bundle of them.
+    Entry,
+    /// A signature in a leaf, or who made it.
+    Key,
+    /// What the leaves say together: their order, and the decisions.
+    State,
+}
+
+impl Class {
+    /// As JSON and people's output write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Class::Head => "head",
+            Class::Tile => "tile",
+            Class::Entry => "entry",
+            Class::Key => "key",
+            Class::State => "state",
+        }
+    }
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Of which kind.
+    pub class: Class,
+    /// At which leaf, where it is at one.
+    pub index: Option<u64>,
+    /// What, in plain words.
+    pub what: String,
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What was checked.
+    pub name: &'static str,
+    /// How it came out.
+    pub status: Status,
+    /// Why, in plain words.
+    pub detail: String,
+}
+
+impl Check {
+    pub(super) fn new(name: &'static str, status: Status, detail: impl Into<String>) -> Check {
+        let detail = detail.into();
+        Check {
+            name,
+            status,
+            detail,
+        }
+    }
+}
+
+impl From<verdict::Check> for Check {
+    fn from(check: verdict::Check) -> Check {
+        Check::new(check.name.as_str(), check.status, check.detail)
+    }
+}
+
+/// What is checked, in this order.
+const NAMES: [&str; 7] = [
+    "checkpoint",
+    "witnesses",
+    "entries",
+    "tiles",
+    "leaves",
+    "signatures",
+    "decisions",
+];
+
+/// Faults as they are found: the first ones in full, all of them counted.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    named: Vec<Fault>,
+    /// By class, in the order of its variants.
+    counts: [u64; 5],
+}
+
+impl Faults {
+    pub(super) fn add(&mut self, class: Class, index: Option<u64>, what: impl Into<String>) {
+        self.counts[class as usize] += 1;
+        if self.named.len() < NAMED_MAX {
+            let what = what.into();
+            self.named.push(Fault { class, index, what });
+        }
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    pub(super) fn of(&self, class: Class) -> u64 {
+        self.counts[class as usize]
+    }
+}
+
+/// What an audit found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The log's address.
+    pub source: String,
+    /// The checkpoint's note, as it was served.
+    pub checkpoint: String,
+    /// The tree head, where a log of the policy signed it: origin, size, root.
+    pub head: Option<(String, u64, Hash)>,
+    /// One of each name, in order.
+    pub checks: Vec<Check>,
+    /// The first faults.
+    pub faults: Vec<Fault>,
+    /// How many there are.
+    pub fault_count: u64,
+    /// The witnesses that counted.
+    pub cosigners: Vec<Cosigner>,
+    /// How many leaves an earlier audit had done.
+    pub resumed_from: Option<u64>,
+}
+
+impl Report {
+    pub(super) fn new(source: String, checkpoint: String, cosigners: Vec<Cosigner>) -> Report {
+        Report {
+            source,
+            checkpoint,
+            head: None,
+            checks: Vec::new(),
+            faults: Vec::new(),
+            fault_count: 0,
+            cosigners,
+            resumed_from: None,
+        }
+    }
+
+    pub(super) fn of(&mut self, checkpoint: &Checkpoint) {
+        self.head = Some((checkpoint.origin.clone(), checkpoint.size, checkpoint.root));
+    }
+
+    /// What has not been checked is skipped, for this reason.
+    pub(super) fn skip_rest(&mut self, why: &str) {
+        for name in &NAMES[self.checks.len()..] {
+            self.checks.push(Check::new(name, Status::Skipped, why));
+        }
+    }
+
+    pub(super) fn take(&mut self, faults: Faults) {
+        self.fault_count = faults.count();
+        self.faults = faults.named;
+    }
+
+    /// A failed check, or any fault: does not hold. Else anything unknown: cannot be told. Else it holds.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let any = |status| self.checks.iter().any(|check| check.status == status);
+        if any(Status::Fail) || self.fault_count > 0 {
+            Outcome::DoesNotHold
+        } else if any(Status::Unknown) {
+            Outcome::CannotTell
+        } else {
+            Outcome::Holds
+        }
+    }
+
+    /// One JSON object.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let checks = self.checks.iter().map(
+            |check| json!({"name": check.name, "status": check.status.as_str(), "detail": check.detail}),
+        );
+        let faults = self.faults.iter().map(|fault| {
+            let mut row = json!({"class": fault.class.name(), "what": fault.what});
+            if let Some(index) = fault.index {
+                row["index"] = index.into();
+            }
+            row
+        });
+        let cosigners = self.cosigners.iter().map(|c| {
+            let at = Millis(c.time.saturating_mul(1_000)).to_string();
+            json!({"name": c.name, "key": c.key, "at": at})
+        });
+        let head = self.head.as_ref();
+        json!({
+            "source": self.source,
+            "verdict": self.outcome().as_str(),
+            "origin": head.map(|(origin, ..)| origin),
+            "size": head.map(|(_, size, _)| size),
+            "root": head.map(|(.., root)| root.to_base64()),
+            "checks": checks.collect::<Value>(),
+            "faults": faults.collect::<Value>(),
+            "fault_count": self.fault_count,
+            "cosigners": cosigners.collect::<Value>(),
+            "resumed_from": self.resumed_from,
+        })
+    }
+
+    /// Lines for people.
+    #[must_use]
+    pub fn to_lines(&self) -> String {
+        let mut lines = match &self.head {
+            Some((origin, size, root)) => {
+                format!("{}: {origin}, {size} leaves, root {root}\n", self.source)
+            }
+            None => format!("{}\n", self.source),
+        };
+        if let Some(size) = self.resumed_from {
+            lines += &format!("  goes on after {size} leaves that were audited before\n");
+        }
+        for check in &self.checks {
+            let (name, status) = (check.name, check.status.as_str());
+            lines += &format!("  {name:<11} {status:<8} {}\n", check.detail);
+        }
+        for fault in &self.faults {
+            let class = fault.class.name();
+            lines += &match fault.index {
+                Some(index) => format!("  fault: {class}, leaf {index}: {}\n", fault.what),
+                None => format!("  fault: {class}: {}\n", fault.what),
+            };
+        }
+        let unnamed = self.fault_count - self.faults.len() as u64;
+        if unnamed > 0 {
+            lines += &format!("  and {unnamed} faults more\n");
+        }
+        lines += match self.outcome() {
+            Outcome::Holds => "holds\n",
+            Outcome::DoesNotHold => "does not hold\n",
+            Outcome::CannotTell => "cannot tell\n",
+        };
+        lines
+    }
+}

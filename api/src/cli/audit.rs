@@ -1,0 +1,132 @@
+//! `countersign audit`: a whole log, read and judged.
+
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use countersign_verifier::{command::read_policy, verdict::Outcome};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::{
+    REFUSED, UNKNOWN,
+    foreign::{LogArg, explain},
+    out::Out,
+};
+use crate::audit::{self, AuditError, Plan};
+
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
+
+/// Read a whole log and judge it: root, tiles, witnesses, and in a log of Countersign every leaf and every signature
+///
+/// Rebuilds tiles and root from the entries of any log in c2sp.org/tlog-tiles form, and compares them with what is served and with
+/// what is signed. Nothing that the log says of itself is believed.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct AuditArgs {
+    #[command(flatten)]
+    log: LogArg,
+    /// The tlog-policy that names the logs and witnesses you trust: a file, or a folder of <from_size>.policy files, of which the
+    /// one for the size of the tree counts
+    #[arg(long, value_name = "FILE|FOLDER")]
+    policy: PathBuf,
+    /// Judge every decision again: it must be what the rules make of what was asked
+    #[arg(long)]
+    replay: bool,
+    /// Only the first N leaves, which must be a part of the signed tree
+    #[arg(long, value_name = "N")]
+    at: Option<u64>,
+    /// Keep how far the audit came in this file, and go on from there the next time; the history before must still be the same
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+Checks, each with a line of its own:
+  checkpoint  a log of your policy signed the newest tree head
+  witnesses   your policy's quorum cosigned it; skipped for quorum none
+  entries     all entries lead to the signed root
+  tiles       every tile is what follows from the entries
+  leaves      of a log of Countersign: each leaf has its one form, in order
+  signatures  each signature verifies under the key that the leaves before it
+              enrol for its signer, who might sign then
+  decisions   with --replay: what was decided follows the rules
+Any fail or fault: does not hold. Else any unknown: cannot tell. Else: holds.
+
+Exit codes:
+  0  it holds
+  1  it does not hold
+  2  wrong usage, or a file or policy that cannot be used
+  3  cannot tell: the log cannot be reached, is none of your policy, or has
+     leaves of a newer form
+
+Examples:
+  countersign audit https://log.example.com/log/dev --policy policy
+  countersign audit ./tiles --policy policy.d --json
+  countersign audit https://log.example.com/log/dev --policy policy --replay \\
+      --state log.audit";
+
+/// Runs it.
+///
+/// # Errors
+/// A file or an address that cannot be used, or a log that cannot be reached.
+pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
+    let eras = read_policy(&args.policy).map_err(|why| anyhow!(why))?;
+    let log = args.log.open()?;
+    let bar = bar();
+    let progress = |done: u64, all: u64| {
+        if bar.is_hidden() && bar.elapsed() > SHOWN_AFTER {
+            // Hidden still, where standard error is no terminal.
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        bar.set_length(all);
+        bar.set_position(done);
+    };
+    let plan = Plan {
+        log: &log,
+        eras: &eras,
+        at: args.at,
+        state: args.state.as_deref(),
+        replay: args.replay,
+        now_s: now_s(),
+        progress: &progress,
+    };
+    let report = audit::run(&plan);
+    bar.finish_and_clear();
+    let report = report.map_err(|error| match error {
+        AuditError::Foreign(error) => explain(error),
+        AuditError::Kept(error) => error.into(),
+        error @ AuditError::Beyond { .. } => error.into(),
+    })?;
+    let mut out = Out::stdout();
+    let written = if args.json {
+        out.line(report.to_json())
+    } else {
+        out.bytes(report.to_lines().as_bytes())
+    };
+    written.context("standard output")?;
+    Ok(match report.outcome() {
+        Outcome::Holds => ExitCode::SUCCESS,
+        Outcome::DoesNotHold => ExitCode::from(REFUSED),
+        Outcome::CannotTell => ExitCode::from(UNKNOWN),
+    })
+}
+
+/// The reader's clock; one before 1970 is no clock.
+pub fn now_s() -> Option<u64> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    Some(since.as_secs())
+}
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} leaves, {per_sec}, {eta} left");
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    // OK because the template is a constant; a bar without style would only look different.
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

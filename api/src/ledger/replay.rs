@@ -1,0 +1,136 @@
+//! Judging a leaf again that is there already: would this ledger have written it?
+
+use countersign_verifier::{
+    hash::Hash,
+    leaf::{Decision, Leaf, OperationLeaf, ReceiptLeaf},
+    operation::Operation,
+};
+use serde_json::{Map, Value};
+
+use super::{
+    ReceiptRequest, Verified,
+    decision::decision_text,
+    operation::{caller, fresh},
+    receipt::admit,
+};
+use crate::{
+    code::Code,
+    state::{At, Caller, Decided, State, object, refusal, resource},
+};
+
+/// What a leaf was compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replayed {
+    /// All that its decision rests on.
+    Whole,
+    /// All but what stands in the log itself (`prev`, `observed`), which was taken as it is recorded.
+    ButPreconditions,
+}
+
+/// Whether leaf `index` is what the rules make of what was asked, in this state of the leaves before it. Signatures are not looked
+/// at; nor is whether the same request was answered before.
+///
+/// # Errors
+/// What the rules say instead.
+pub fn follows_rules(state: &State, index: u64, leaf: &Leaf<'_>) -> Result<Replayed, String> {
+    match leaf {
+        // Stated by the service: replay takes them as given.
+        Leaf::System(_) => Ok(Replayed::Whole),
+        Leaf::Receipt(receipt) => receipt_follows(state, receipt),
+        Leaf::Operation(operation) => operation_follows(state, index, operation),
+    }
+}
+
+/// The signer of a leaf, with the key that he has now.
+fn current(state: &State, id: &countersign_verifier::key::IdentityId) -> Result<Verified, String> {
+    let identity = state.identities.get(id);
+    let identity = identity.ok_or_else(|| format!("{id} is not enrolled"))?;
+    Ok(Verified {
+        identity: *id,
+        key: identity.key.sha256,
+        signature: Vec::new(),
+    })
+}
+
+fn receipt_follows(state: &State, leaf: &ReceiptLeaf) -> Result<Replayed, String> {
+    let signers: Result<Vec<Verified>, String> =
+        leaf.signers.iter().map(|id| current(state, id)).collect();
+    let request = ReceiptRequest {
+        payload_type: leaf.envelope.payload_type.clone(),
+        payload: Vec::new(),
+        pae_sha256: Hash([0; 32]),
+        verified: signers?,
+        postings: Vec::new(),
+    };
+    match admit(state, &request) {
+        Ok(counted) if counted.len() == leaf.signers.len() => Ok(Replayed::Whole),
+        Ok(_) => Err("a receipt with a signature that does not count".into()),
+        Err(problem) => Err(format!(
+            "a receipt that the rules refuse: {}",
+            problem.message
+        )),
+    }
+}
+
+fn operation_follows(
+    state: &State,
+    index: u64,
+    leaf: &OperationLeaf<'_>,
+) -> Result<Replayed, String> {
+    let operation = Operation::parse(&leaf.envelope.payload).map_err(|e| e.to_string())?;
+    let refused = |problem: crate::error::Problem| {
+        format!(
+            "an operation that the rules do not take: {}",
+            problem.message
+        )
+    };
+    let signer = current(state, &leaf.by.identity)?;
+    let caller = caller(state, &signer).map_err(refused)?;
+    fresh(&operation, leaf.at.0).map_err(refused)?;
+    let rests = !operation.prev.is_empty() || operation.observed.is_some();
+    let replayed = if rests {
+        Replayed::ButPreconditions
+    } else {
+        Replayed::Whole
+    };
+    if let Decision::Refused { code, .. } = leaf.decision {
+        let kind = refusal::Kind::new(caller.id, &operation.tool, code, &resource(&operation));
+        if let Some((first, _)) = state.refusals.folds_into(&kind, leaf.at.0) {
+            return Err(format!("a refusal that folds into that of leaf {first}"));
+        }
+        let precondition = [Code::PrevUnknown, Code::ObservedMismatch];
+        if rests && precondition.iter().any(|p| p.name() == code) {
+            return Ok(replayed);
+        }
+    }
+    let at = At {
+        at: leaf.at.0,
+        index,
+    };
+    let decided = state.decide(&Caller { identity: caller }, &operation, at);
+    let due = decision_text(&decided);
+    let (name, agrees) = match (&decided, leaf.decision) {
+        (Decided::Applied(_), Decision::Applied { effect }) => ("applied", effect == due),
+        (Decided::Refused(code, ..), Decision::Refused { code: was, detail }) => {
+            // What cannot be read is refused without a leaf.
+            let is_leaf = !matches!(code, Code::Malformed | Code::ToolUnknown);
+            let same =
+                is_leaf && code.name() == was && without_message(detail) == without_message(&due);
+            (code.name(), same)
+        }
+        (Decided::Applied(_), _) => ("applied", false),
+        (Decided::Refused(code, ..), _) => (code.name(), false),
+    };
+    if agrees {
+        return Ok(replayed);
+    }
+    let due: String = due.chars().take(200).collect();
+    Err(format!("the rules decide otherwise: {name} {due}"))
+}
+
+/// A refusal's detail but for the sentence in it, which is for people: another release may word it in another way.
+fn without_message(detail: &str) -> Option<Map<String, Value>> {
+    let mut detail = object(detail).ok()?;
+    detail.remove("message")?;
+    Some(detail)
+}
