@@ -185,7 +185,7 @@ fn sources(folders: &[&str]) -> Vec<Source> {
 
 /// Everything that is compiled into a product.
 fn products() -> Vec<Source> {
-    sources(&["verifier/src", "log/src", "api/src"])
+    sources(&["verifier/src", "log/src", "witness/src", "api/src"])
 }
 
 /// Everything in Rust that is ours.
@@ -194,6 +194,8 @@ fn all() -> Vec<Source> {
         "verifier/src",
         "verifier/tests",
         "log/src",
+        "witness/src",
+        "witness/tests",
         "api/src",
         "tests/src",
         "tests/e2e",
@@ -272,6 +274,37 @@ fn the_log_knows_nothing_of_agents() {
         }
     }
     none(&faults, "the log says agent, lease or task");
+}
+
+#[test]
+fn the_witness_knows_neither_log_nor_service() {
+    let manifest = std::fs::read_to_string(workspace().join("witness/Cargo.toml"));
+    let manifest = manifest.expect("witness/Cargo.toml");
+    let product = manifest.split("[dev-dependencies]").next();
+    let ours: Vec<&str> = product
+        .unwrap_or_default()
+        .lines()
+        .filter(|line| line.starts_with("countersign-"))
+        .collect();
+    assert_eq!(ours, ["countersign-verifier.workspace = true"]);
+    // What it decides is pure.
+    let decides = Source::read(&workspace().join("witness/src/decide.rs"));
+    let forbidden = [
+        "tokio",
+        "rocksdb",
+        "Clock",
+        "SystemTime",
+        "Instant",
+        "async",
+    ];
+    let faults: Vec<String> = lines_with(decides.product(), &forbidden)
+        .iter()
+        .map(|(n, line)| format!("{}:{n}: {}", decides.path, line.trim()))
+        .collect();
+    none(
+        &faults,
+        "the witness's decision knows a runtime, a store or a clock",
+    );
 }
 
 /// What each layer of `api` may name after `crate::`, beside itself.
@@ -369,6 +402,7 @@ fn only_the_configuration_reads_the_environment() {
 /// Places that read the time for something that is no decision of a log, and why.
 const TIME: &[(&str, &str)] = &[
     ("log/src/clock.rs", "the clock"),
+    ("witness/src/clock.rs", "the clock of a witness"),
     (
         "verifier/src/command",
         "a reader's clock judges cosignatures from the future",
@@ -396,7 +430,7 @@ fn only_the_clock_reads_the_time() {
             faults.push(format!("{}:{n}: {}", source.path, line.trim()));
         }
     }
-    none(&faults, "the wall clock is read outside log::clock");
+    none(&faults, "the wall clock is read outside a clock");
 }
 
 #[test]

@@ -3,19 +3,31 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
-    sync::OnceLock,
+    sync::{Mutex, OnceLock, PoisonError},
     time::SystemTime,
 };
 
 /// The executable `countersign`.
 pub fn countersign() -> &'static Path {
-    &built().0
+    built(0)
 }
 
 /// The executable `countersign-verify`.
 pub fn countersign_verify() -> &'static Path {
-    &built().1
+    built(1)
 }
+
+/// The executable `countersign-witness`.
+pub fn countersign_witness() -> &'static Path {
+    built(2)
+}
+
+/// Each executable and the packages of ours that are in it.
+const EXECUTABLES: [(&str, &[&str]); 3] = [
+    ("countersign", &["api", "log", "verifier", "witness"]),
+    ("countersign-verify", &["verifier"]),
+    ("countersign-witness", &["verifier", "witness"]),
+];
 
 /// The folder of the workspace.
 pub fn workspace() -> &'static Path {
@@ -29,31 +41,32 @@ pub fn workspace() -> &'static Path {
 ///
 /// Cargo builds them there before it runs any test of the workspace, but not when this package is tested alone; so they are
 /// built here when they are absent or older than a source.
-fn built() -> &'static (PathBuf, PathBuf) {
-    static BUILT: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
-    BUILT.get_or_init(|| {
+fn built(executable: usize) -> &'static Path {
+    static BUILT: [OnceLock<PathBuf>; EXECUTABLES.len()] = [const { OnceLock::new() }; 3];
+    static BUILDING: Mutex<()> = Mutex::new(());
+    BUILT[executable].get_or_init(|| {
         let test = std::env::current_exe().expect("the test's own path");
         let profile = test
             .parent()
             .and_then(Path::parent)
             .expect("target/<profile>");
-        let both = (
-            profile.join("countersign"),
-            profile.join("countersign-verify"),
-        );
-        if stale(&both.0) || stale(&both.1) {
+        let (name, packages) = EXECUTABLES[executable];
+        let path = profile.join(name);
+        // One build makes all of them: whoever waited for it finds its own made.
+        let _held = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+        if stale(&path, packages) {
             build(profile);
         }
-        both
+        path
     })
 }
 
-fn stale(executable: &Path) -> bool {
+fn stale(executable: &Path, packages: &[&str]) -> bool {
     let modified = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
     let Some(built) = modified(executable) else {
         return true;
     };
-    let newest = ["api", "log", "verifier"]
+    let newest = packages
         .iter()
         .flat_map(|package| files(&workspace().join(package).join("src"), "rs"))
         .filter_map(|path| modified(&path))

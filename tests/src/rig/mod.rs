@@ -16,8 +16,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub use audit::Auditor;
-pub use bins::{countersign, files, workspace};
+pub use bins::{countersign, countersign_witness, files, workspace};
 pub use http::{Answer, Http, check_problem, head};
+pub use keeper::{forget, keep};
 pub use service::{Ended, Service, Start, clean};
 pub use sign::{Call, TYPE, hex, key, now, possession, possession_of, receipt, receipt_by, spki};
 pub use verify::verify;
