@@ -10,11 +10,13 @@ mod enrol;
 mod evidence;
 mod foreign;
 mod fork;
+mod head;
 mod identity;
 mod init;
 mod key;
 mod keys;
 mod out;
+mod pin;
 mod place;
 mod possession;
 mod receipt_policy;
@@ -27,6 +29,7 @@ mod submit;
 mod tool;
 mod up;
 mod verify;
+mod witness;
 
 use std::process::ExitCode;
 
@@ -63,8 +66,11 @@ enum Command {
     Submit(submit::SubmitArgs),
     Evidence(evidence::EvidenceArgs),
     Verify(verify::Verify),
-    Fork(fork::Fork),
+    Witness(witness::WitnessArgs),
     Audit(audit::AuditArgs),
+    Fork(fork::Fork),
+    Head(head::HeadArgs),
+    Pin(pin::PinArgs),
     Call(call::CallArgs),
     Bench(bench::BenchArgs),
     #[command(hide = true)]
@@ -119,8 +125,11 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Submit(args) => submit::run(&args),
         Command::Evidence(args) => evidence::run(&args),
         Command::Verify(args) => Ok(verify::run(&args)),
-        Command::Fork(args) => Ok(fork::run(&args)),
+        Command::Witness(args) => Ok(witness::run(&args)),
         Command::Audit(args) => audit::run(&args),
+        Command::Fork(args) => Ok(fork::run(&args)),
+        Command::Head(args) => head::run(&args),
+        Command::Pin(args) => pin::run(&args),
         Command::Call(args) => call::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Reference(args) => reference::run(&args),
