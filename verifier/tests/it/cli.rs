@@ -408,6 +408,23 @@ fn b156_a_folder_of_eras() {
     assert_eq!(desk.run("good.json --policy policy.d").code, 2);
 }
 
+#[test]
+fn a_stolen_witness_counts_in_no_era() {
+    let desk = Desk::new("stolen");
+    fs::create_dir(desk.dir.join("policy.d")).unwrap();
+    desk.put("policy.d/0.policy", support::v1_policy("w"));
+    desk.put("policy.d/9.policy", support::v1_policy("none"));
+    assert_eq!(desk.run("good.json --policy policy.d").code, 0);
+    desk.put("policy.d/stolen", support::WITNESS_VKEY);
+    let ran = desk.run("good.json --policy policy.d");
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.out.contains("by no witness of quorum w"), "{}", ran.out);
+    desk.put("policy.d/stolen", support::LOG_VKEY);
+    assert_eq!(desk.run("good.json --policy policy.d").code, 3);
+    desk.put("policy.d/stolen", "w\n");
+    assert_eq!(desk.run("good.json --policy policy.d").code, 2);
+}
+
 /// B161: what was verified once is verified again by the files alone; B162: newer is not invalid.
 #[test]
 fn b161_b162_no_network_and_no_alarm() {
