@@ -15,10 +15,16 @@ use countersign_verifier::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    config,
     data_dir::{AccountDir, DataDir, write_public, write_secret},
     ledger::Ledger,
     state::{Opened, State, opened},
+    submit::Wait,
+    witnessing,
 };
+
+/// A quorum lost for longer is waited for by nobody.
+const QUORUM_PATIENCE_MS: u64 = 5_000;
 
 /// An open account.
 pub struct Account {
@@ -32,8 +38,12 @@ pub struct Account {
     pub log: Log<Ledger>,
     /// The present tlog-policy file, as it is.
     pub policy: String,
+    /// Whether the present policy asks for a quorum of witnesses.
+    pub witnessed: bool,
     /// The log's verifier key.
     pub vkey: String,
+    /// The key of its service identity, which speaks for what the service itself observes.
+    pub service: PrivateKey,
     /// Where its files lie.
     pub dir: AccountDir,
 }
@@ -140,7 +150,8 @@ impl Account {
         // Last: a directory with a vkey is an account.
         write_public(&files.log_vkey(), format!("{vkey}\n").as_bytes())
             .map_err(file(files.log_vkey()))?;
-        let account = Account::open(dir, &new.name, shared, clocks, false)?;
+        let settings = config::Witnesses::default();
+        let account = Account::open(dir, &new.name, shared, clocks, (&settings, false))?;
         account.log.close();
         Ok(())
     }
@@ -154,7 +165,7 @@ impl Account {
         name: &str,
         shared: &Shared,
         clocks: Arc<dyn Clocks>,
-        accept_clock: bool,
+        (settings, accept_clock): (&config::Witnesses, bool),
     ) -> Result<Account, OpenError> {
         let files = dir.account(name);
         let about: About =
@@ -186,6 +197,9 @@ impl Account {
                 "no line `log {vkey}`: nothing of this log would verify under it"
             )));
         }
+        let witnessed = parsed.quorum().is_some();
+        let eras = witnessing::eras(parsed, &files.policies()).map_err(wrong(files.policies()))?;
+        let witnesses = witnessing::witnesses(eras, settings).map_err(wrong(files.policy()))?;
         let ledger = Ledger::new(
             Opened {
                 origin: about.origin.clone(),
@@ -204,6 +218,7 @@ impl Account {
             store: Arc::new(store),
             judge: ledger,
             clocks,
+            witnesses,
             accept_clock,
         })?;
         Ok(Account {
@@ -212,9 +227,43 @@ impl Account {
             public: about.public,
             log,
             policy,
+            witnessed,
             vkey,
+            // Another copy: the judge keeps its own.
+            service: private_key(files.service_key())?,
             dir: files,
         })
+    }
+
+    /// What a write waits for unless it says otherwise.
+    #[must_use]
+    pub fn wait(&self) -> Wait {
+        if self.witnessed {
+            Wait::Witnessed
+        } else {
+            Wait::Included
+        }
+    }
+
+    /// How far the leaf at `index`, which is committed, has come.
+    #[must_use]
+    pub fn state_of(&self, index: u64) -> Wait {
+        let reader = self.reader();
+        if index < reader.published().head.size {
+            self.wait()
+        } else if index < reader.signed().head.size {
+            Wait::Included
+        } else {
+            Wait::Sequenced
+        }
+    }
+
+    /// Whether the quorum of witnesses has been lost for so long that nobody should wait for it.
+    #[must_use]
+    pub fn quorum_is_lost(&self) -> bool {
+        let status = self.log.status();
+        let since = status.witnesses.quorum_lost_since;
+        since.is_some_and(|since| status.wall_ms.saturating_sub(since) > QUORUM_PATIENCE_MS)
     }
 
     /// What was published.

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use countersign_log::{Clocks, SystemClocks, store::rocks::Shared};
+use countersign_log::{Clocks, SystemClocks, store::rocks::Shared, witnesses::WitnessStatus};
 use countersign_verifier::{
     hash::{Hash, sha256},
     leaf::Millis,
@@ -87,6 +87,24 @@ fn refuse_copies(dir: &DataDir, names: &[String]) -> Result<(), BuildError> {
     Ok(())
 }
 
+/// How a witness fares, for `/health`.
+fn witness(status: &WitnessStatus) -> Value {
+    let mut row = json!({
+        "name": status.name,
+        "url": status.url,
+        "size": status.size,
+        "latency_ms": status.latency_ms,
+    });
+    if status.time > 0 {
+        row["cosigned_at"] = Millis(status.time.saturating_mul(1_000)).to_string().into();
+    }
+    if let Some((why, since)) = &status.error {
+        row["error"] = why.as_str().into();
+        row["error_since"] = Millis(*since).to_string().into();
+    }
+    row
+}
+
 impl App {
     /// Opens every account of a directory. The caller holds its lock.
     ///
@@ -105,7 +123,13 @@ impl App {
         refuse_copies(&dir, &names)?;
         let mut accounts = BTreeMap::new();
         for name in names {
-            let account = Account::open(&dir, &name, &shared, clocks.clone(), accept_clock);
+            let account = Account::open(
+                &dir,
+                &name,
+                &shared,
+                clocks.clone(),
+                (&config.witnesses, accept_clock),
+            );
             let account = account.map_err(|source| BuildError::Account {
                 name: name.clone(),
                 source,
@@ -219,7 +243,9 @@ impl App {
             }
             if status.stop.is_some() {
                 worst = "read_only";
-            } else if status.publication.is_some() && worst == "ok" {
+            } else if (status.publication.is_some() || status.witnesses.quorum_lost_since.is_some())
+                && worst == "ok"
+            {
                 worst = "degraded";
             }
             if !account.public && !all {
@@ -229,10 +255,16 @@ impl App {
                 "name": account.name,
                 "origin": account.origin,
                 "size": status.published.size,
-                // Nobody but the log has signed: without witnesses there is no witnessed head.
-                "witnessed_size": 0,
+                // Without a quorum nobody but the log has signed: there is no witnessed head.
+                "witnessed_size": if account.witnessed { status.published.size } else { 0 },
                 "owner_forgeable": self.owner_is_forgeable(),
             });
+            if let Some(since) = status.witnesses.quorum_lost_since {
+                row["quorum_lost_since"] = Millis(since).to_string().into();
+            }
+            if !status.witnesses.witnesses.is_empty() {
+                row["witnesses"] = status.witnesses.witnesses.iter().map(witness).collect();
+            }
             if let Some(stop) = &status.stop {
                 row["read_only"] = crate::submit::stopped(stop).message.into();
             }

@@ -19,6 +19,7 @@ const NOT_CONFIGURATION: &[&str] = &[
     "TOKEN_FILE",
     "KEY",
     "BLESS",
+    "PINS",
 ];
 
 /// The configuration in force. Sizes are bytes, times are in the unit that the name ends in.
@@ -39,6 +40,8 @@ pub struct Config {
     pub metrics: Metrics,
     /// Memory of the stores.
     pub store: Store,
+    /// How the witnesses are asked.
+    pub witnesses: Witnesses,
 }
 
 /// Certificate chain and key, PEM. Read again on SIGHUP.
@@ -121,6 +124,7 @@ impl Default for Config {
             trace: Trace::default(),
             metrics: Metrics::default(),
             store: Store::default(),
+            witnesses: Witnesses::default(),
         }
     }
 }
@@ -136,6 +140,31 @@ impl Default for Limits {
             request_timeout_s: 60,
             write_timeout_s: 30,
             shutdown_timeout_s: 30,
+        }
+    }
+}
+
+/// How the witnesses of an account's policy are asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Witnesses {
+    /// A quorum that a head waited for so long counts as lost until it is met.
+    pub round_timeout_ms: u64,
+    /// The least time between two heads that are sent; 0 where the witnesses are near.
+    pub head_interval_ms: u64,
+    /// One request to one witness takes at most this long.
+    pub request_timeout_ms: u64,
+    /// An idle log asks again once its cosignatures are this old.
+    pub refresh_s: u64,
+}
+
+impl Default for Witnesses {
+    fn default() -> Witnesses {
+        Witnesses {
+            round_timeout_ms: 1_000,
+            head_interval_ms: 0,
+            request_timeout_ms: 10_000,
+            refresh_s: 3_600,
         }
     }
 }
@@ -177,6 +206,17 @@ pub enum ConfigError {
         /// What is wrong.
         why: String,
     },
+}
+
+/// Where this user's data lie: `XDG_DATA_HOME`, else `.local/share` in the home folder.
+#[must_use]
+pub fn user_data_dir() -> Option<PathBuf> {
+    let folder = |name: &str| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|f| f.is_absolute())
+    };
+    folder("XDG_DATA_HOME").or_else(|| Some(folder("HOME")?.join(".local/share")))
 }
 
 impl Config {

@@ -248,6 +248,12 @@ impl AccountDir {
         self.root.join("service.key")
     }
 
+    /// `policy.d`: the policies by tree size, once there has been more than one.
+    #[must_use]
+    pub fn policies(&self) -> PathBuf {
+        self.root.join("policy.d")
+    }
+
     /// `policy`: the present tlog-policy file.
     #[must_use]
     pub fn policy(&self) -> PathBuf {

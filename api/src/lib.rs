@@ -28,3 +28,4 @@ pub mod state;
 pub mod submit;
 pub mod tools;
 pub mod trace;
+mod witnessing;

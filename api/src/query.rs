@@ -33,17 +33,26 @@ pub enum By {
     Subject(Hash),
 }
 
-/// The proof that leaf `index` is in the published tree.
+/// The proof that leaf `index` is in the published tree; or, where that does not reach so far and `unprotected` asks for it,
+/// in the newest tree that the log has signed. The flag says that it is the latter: no witness vouches for it.
 ///
 /// # Errors
 /// `NotInTree` beyond it, with both numbers.
-pub fn proof(reader: &Reader<State>, index: u64) -> Result<TlogProof, Problem> {
-    let published = reader.published();
-    within(&published, index)?;
-    let path = Prover::new(reader, published.head.size)
+pub fn proof(
+    reader: &Reader<State>,
+    index: u64,
+    unprotected: bool,
+) -> Result<(TlogProof, bool), Problem> {
+    let mut head = reader.published();
+    let alone = unprotected && index >= head.head.size;
+    if alone {
+        head = reader.signed();
+    }
+    within(&head, index)?;
+    let path = Prover::new(reader, head.head.size)
         .inclusion(index)
         .map_err(|e| unreadable(&e))?;
-    Ok(tlog_proof(index, path, &published))
+    Ok((tlog_proof(index, path, &head), alone))
 }
 
 /// The evidence of leaf `index`.

@@ -7,7 +7,7 @@ mod check;
 
 use std::time::Duration;
 
-use countersign_log::{Outcome, Pending, Sequenced, Stop, Turned};
+use countersign_log::{Outcome, Pending, Sequenced, Stop, Turned, Until};
 
 pub use check::{
     Budget, Dropped, PreparedReceipt, Signatures, malformed, prepare_operation, prepare_receipt,
@@ -27,8 +27,10 @@ const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
 pub enum Wait {
     /// It has an index.
     Sequenced,
-    /// It is under a published checkpoint.
+    /// It is under a head that the log has signed; without witnesses that is the published one.
     Included,
+    /// It is under the published head, which the policy's quorum of witnesses has cosigned.
+    Witnessed,
 }
 
 impl Wait {
@@ -38,6 +40,15 @@ impl Wait {
         match self {
             Wait::Sequenced => "sequenced",
             Wait::Included => "included",
+            Wait::Witnessed => "witnessed",
+        }
+    }
+
+    const fn until(self) -> Until {
+        match self {
+            Wait::Sequenced => Until::Sequenced,
+            Wait::Included => Until::Included,
+            Wait::Witnessed => Until::Witnessed,
         }
     }
 }
@@ -73,15 +84,21 @@ pub async fn write(
     requests: Vec<Request>,
     wanted: Wanted,
 ) -> Result<Vec<Result<Written, Problem>>, Problem> {
-    wait(hand_over(account, requests)?, wanted).await
+    let pending = hand_over(account, requests, wanted.wait)?;
+    wait(account, pending, wanted).await
 }
 
 /// Puts requests into the writer's queue, in order.
 ///
 /// # Errors
 /// `Busy`; nothing was or will be done with them.
-pub fn hand_over(account: &Account, requests: Vec<Request>) -> Result<Pending<Problem>, Problem> {
-    account.log.submit(requests).map_err(|turned| match turned {
+pub fn hand_over(
+    account: &Account,
+    requests: Vec<Request>,
+    wait: Wait,
+) -> Result<Pending<Problem>, Problem> {
+    let submitted = account.log.submit(requests, wait.until());
+    submitted.map_err(|turned| match turned {
         Turned::Busy => {
             Problem::new(Code::Busy, "too many writes are waiting for the disk").retry_after(1_000)
         }
@@ -95,35 +112,42 @@ pub fn hand_over(account: &Account, requests: Vec<Request>) -> Result<Pending<Pr
 /// # Errors
 /// `Busy` where the outcome is unknown.
 pub async fn wait(
+    account: &Account,
     pending: Pending<Problem>,
     wanted: Wanted,
 ) -> Result<Vec<Result<Written, Problem>>, Problem> {
-    let work = async {
-        match wanted.wait {
-            Wait::Sequenced => pending.sequenced().await.map(|outcomes| (outcomes, false)),
-            Wait::Included => pending.included(wanted.deadline).await,
-        }
+    // A quorum that has been lost for a while is not back within a request's time: nobody is held up for it.
+    let deadline = if wanted.wait == Wait::Witnessed && account.quorum_is_lost() {
+        Duration::ZERO
+    } else {
+        wanted.deadline
     };
+    let work = pending.reached(deadline);
     let answered = tokio::time::timeout(COMMIT_TIMEOUT.max(wanted.deadline), work).await;
-    let (outcomes, included) = match answered {
+    let (outcomes, reached) = match answered {
         Ok(Ok(answered)) => answered,
         Ok(Err(_)) => return Err(unknown("the writer ended")),
         Err(_) => return Err(unknown("the disk did not answer in time")),
     };
-    let state = if included {
-        Wait::Included
-    } else {
-        Wait::Sequenced
+    let state = |leaf: &Sequenced| {
+        if reached {
+            wanted.wait
+        } else {
+            account.state_of(leaf.index)
+        }
     };
-    let reached = state >= wanted.wait;
     Ok(outcomes
         .into_iter()
         .map(|outcome| match outcome {
-            Outcome::Sequenced(leaf) => Ok(Written {
-                leaf,
-                reached,
-                state,
-            }),
+            Outcome::Sequenced(leaf) => {
+                let state = state(&leaf);
+                let reached = state >= wanted.wait;
+                Ok(Written {
+                    leaf,
+                    reached,
+                    state,
+                })
+            }
             Outcome::Refused(problem) => Err(problem),
             Outcome::Stopped(stop) => Err(stopped(&stop)),
         })
@@ -146,6 +170,11 @@ pub fn stopped(stop: &Stop) -> Problem {
             "the log is not writing: what is stored contradicts what was published",
         )
         .retry_after(60_000),
+        Stop::Unguarded(_) => Problem::new(
+            Code::ReadOnly,
+            "the log is not writing yet: since its start too few witnesses have shown that nothing is missing here",
+        )
+        .retry_after(5_000),
         Stop::Died => Problem::new(
             Code::Internal,
             "the log's writer ended in a fault; its operator must start the service again",

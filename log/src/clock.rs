@@ -7,6 +7,8 @@
 
 /// The most that the wall clock may differ before writing stops, in nanoseconds: ten minutes.
 const TOLERANCE_NS: i128 = 600 * NS_PER_S;
+/// The same in milliseconds.
+pub(crate) const TOLERANCE_MS: i64 = 600_000;
 /// Log time is drawn towards the wall clock by one part in 2,000 of the time that passes: 500 ppm.
 const SLEW_DIVISOR: i128 = 2_000;
 /// Closer than this to the wall clock, log time counts as having caught up, and earlier steps are forgotten.
@@ -63,6 +65,19 @@ pub enum ClockFault {
         /// How far, forward positive.
         moved_ms: i64,
     },
+    /// The cosignatures of a quorum of witnesses all state a time more than ten minutes from the wall clock's.
+    #[error(
+        "the wall clock is {apart_ms} ms from the clocks of the witnesses; after setting it right, start again"
+    )]
+    Disputed {
+        /// The wall clock minus the nearest of them.
+        apart_ms: i64,
+    },
+}
+
+/// The wall clock, POSIX milliseconds: for comparison and display, never for a stamp.
+pub(crate) fn wall_ms(clocks: &dyn Clocks) -> u64 {
+    millis(clocks.read().wall_ns)
 }
 
 /// Log time.

@@ -132,7 +132,7 @@ mod tests {
             (3, one.root, "behind"),
             (0, Head::EMPTY.root, "ok"),
         ] {
-            for stage in [Stage::Signed, Stage::Published] {
+            for stage in [Stage::Signed { replaces: None }, Stage::Published] {
                 let (store, edge) = store_with(&[b"a", b"b"]);
                 store.keep(stage, &kept(size, root)).unwrap();
                 let found = match check(&store, &edge) {

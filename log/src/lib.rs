@@ -13,6 +13,7 @@
 //! | [`writer`] | one thread an account: drain, judge, grow, commit, answer |
 //! | [`publish`] | one thread an account: sign the newest head, store it, show it |
 //! | [`guard`] | what must agree before anything may be signed again |
+//! | [`witnesses`] | the log as the client of its witnesses: rounds, quorum, and what they say at a start |
 //! | [`reader`] | what was published, read at one size |
 //! | [`serve`] | checkpoint, tiles, bundles and consistency over HTTP |
 //!
@@ -27,6 +28,7 @@ pub mod publish;
 pub mod reader;
 pub mod serve;
 pub mod store;
+pub mod witnesses;
 pub mod writer;
 
 mod log;
@@ -37,4 +39,5 @@ pub use log::{Log, Options, Pending, StartError, Status, Turned};
 pub use publish::Published;
 pub use reader::Reader;
 pub use store::{Head, Store, StoreError};
-pub use writer::{Outcome, Sequenced, Stop};
+pub use witnesses::{Pace, Reply, Transport, Witnesses, WitnessesStatus};
+pub use writer::{Outcome, Sequenced, Stop, Until};

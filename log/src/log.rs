@@ -21,7 +21,8 @@ use crate::{
     publish::{HeadSigner, Published, Publisher},
     reader::Reader,
     store::{Head, Store, StoreError},
-    writer::{Job, Loaded, Outcome, Stop, Writer, load},
+    witnesses::{Rounds, Witnesses, WitnessesStatus},
+    writer::{Job, Loaded, Outcome, Stop, Until, Writer, load},
 };
 
 /// How many submissions may wait for the writer. What they hold was admitted by a door that bounds the bytes of all bodies being
@@ -40,6 +41,8 @@ pub struct Options<J: Judge> {
     pub judge: J,
     /// The machine's clocks.
     pub clocks: Arc<dyn Clocks>,
+    /// Who must cosign before a head is published; `None` for a policy that asks for nobody.
+    pub witnesses: Option<Witnesses>,
     /// Take the wall clock as it is, and write a leaf that says so, if it is what keeps the log from writing.
     pub accept_clock: bool,
 }
@@ -86,13 +89,28 @@ pub(crate) struct Shared<V> {
     pub store: Arc<dyn Store>,
     /// What is committed: readers take unfinished tiles from its edge.
     pub committed: ArcSwap<Committed<V>>,
+    /// The newest head that the log has signed: what it is included under, where witnesses have not come so far.
+    pub signed: ArcSwap<Published>,
     pub published: ArcSwap<Published>,
+    /// Why nothing may be written, whatever the clock and the store say: set and cleared by the guard.
+    pub gate: ArcSwapOption<Stop>,
+    pub witnesses: ArcSwap<WitnessesStatus>,
+    /// How far the wall clock is from those of a quorum of witnesses, milliseconds; 0 where that is no reason to stop.
+    pub disputed_ms: std::sync::atomic::AtomicI64,
+    pub clocks: Arc<dyn Clocks>,
     /// Why nothing is written just now.
     pub stop: ArcSwapOption<Stop>,
     /// Why nothing is published just now.
     pub published_trouble: ArcSwapOption<StoreError>,
     /// Wall clock minus log time, milliseconds.
     pub clock_offset_ms: std::sync::atomic::AtomicI64,
+}
+
+impl<V> Shared<V> {
+    /// The wall clock, POSIX milliseconds.
+    pub(crate) fn wall_ms(&self) -> u64 {
+        crate::clock::wall_ms(&*self.clocks)
+    }
 }
 
 /// How a log fares.
@@ -108,6 +126,10 @@ pub struct Status {
     pub publication: Option<StoreError>,
     /// Wall clock minus log time, in milliseconds, when a leaf was last stamped.
     pub clock_offset_ms: i64,
+    /// The wall clock, POSIX milliseconds: what the times beside it are compared with.
+    pub wall_ms: u64,
+    /// How the witnesses fare; empty without any.
+    pub witnesses: Arc<WitnessesStatus>,
 }
 
 /// A running log. Dropped, it finishes what it accepted.
@@ -156,7 +178,19 @@ impl<J: Judge> Log<J> {
                 note: kept.note,
             },
         );
+        let signed = options.store.signed()?.pop().map(|kept| Published {
+            head: kept.head,
+            note: kept.note,
+        });
         let shared = Arc::new(Shared {
+            signed: ArcSwap::from_pointee(signed.unwrap_or(Published {
+                head: Head::EMPTY,
+                note: String::new(),
+            })),
+            gate: ArcSwapOption::empty(),
+            witnesses: ArcSwap::default(),
+            disputed_ms: 0.into(),
+            clocks: options.clocks.clone(),
             store: options.store,
             committed: ArcSwap::from_pointee(Committed::new(edge.clone(), options.judge.version())),
             published: ArcSwap::from_pointee(published),
@@ -170,11 +204,23 @@ impl<J: Judge> Log<J> {
             origin: options.origin,
             signer: options.signer,
         });
+        let policy = options.witnesses.as_ref().and_then(|w| w.policy().cloned());
+        let rounds = match options.witnesses.zip(policy) {
+            None => None,
+            Some((witnesses, policy)) => Some(Rounds::new(
+                shared.clone(),
+                signer.clone(),
+                (witnesses, policy),
+                notice_sender.clone(),
+                options.accept_clock,
+            )?),
+        };
         let publisher = Publisher::new(signer.clone());
         // Before anybody reads: what was published last may have been lost with a record cut short, and readers who saw it must
         // not be shown less. A store that refuses now is asked again by the publisher's thread.
         let head = shared.committed.load().head;
-        if head.size > shared.published.load().head.size
+        if rounds.is_none()
+            && head.size > shared.published.load().head.size
             && let Err(error) = publisher.publish(&shared, &head, None)
         {
             tracing::error!(%error, "the newest head could not be published at the start");
@@ -186,13 +232,17 @@ impl<J: Judge> Log<J> {
             (edge, snapshot_at),
             clock,
             options.clocks,
-            (signer, notice_sender),
+            (signer, rounds.is_none()),
+            notice_sender,
         );
         let threads = vec![
             spawn("log-writer", move || writer.run(&jobs, accept.is_some())),
             spawn("log-publisher", {
                 let shared = shared.clone();
-                move || publisher.run(&shared, &notices)
+                move || match rounds {
+                    Some(rounds) => rounds.run(&notices),
+                    None => publisher.run(&shared, &notices),
+                }
             }),
         ];
         Ok(Log {
@@ -206,22 +256,32 @@ impl<J: Judge> Log<J> {
     ///
     /// # Errors
     /// [`Turned`]; nothing was or will be done with them.
-    pub fn submit(&self, requests: Vec<J::Request>) -> Result<Pending<J::Refusal>, Turned> {
+    pub fn submit(
+        &self,
+        requests: Vec<J::Request>,
+        until: Until,
+    ) -> Result<Pending<J::Refusal>, Turned> {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(jobs) = jobs.as_ref() else {
             return Err(Turned::Closed);
         };
         let (sequenced, was_sequenced) = oneshot::channel();
-        let (included, was_included) = oneshot::channel();
+        let (further, came_further) = match until {
+            Until::Sequenced => (None, None),
+            until => {
+                let (wake, woken) = oneshot::channel();
+                (Some((until, wake)), Some(woken))
+            }
+        };
         let job = Job {
             requests,
             sequenced,
-            included,
+            further,
         };
         match jobs.try_send(job) {
             Ok(()) => Ok(Pending {
                 sequenced: was_sequenced,
-                included: was_included,
+                further: came_further,
             }),
             Err(TrySendError::Full(_)) => Err(Turned::Busy),
             // Nobody closed the log, and the writer is gone: it panicked.
@@ -251,6 +311,8 @@ impl<J: Judge> Log<J> {
             clock_offset_ms: shared
                 .clock_offset_ms
                 .load(std::sync::atomic::Ordering::Relaxed),
+            wall_ms: shared.wall_ms(),
+            witnesses: shared.witnesses.load_full(),
         }
     }
 
@@ -294,7 +356,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
 /// A submission on its way.
 pub struct Pending<R> {
     sequenced: oneshot::Receiver<Vec<Outcome<R>>>,
-    included: oneshot::Receiver<()>,
+    further: Option<oneshot::Receiver<()>>,
 }
 
 impl<R> Pending<R> {
@@ -306,15 +368,18 @@ impl<R> Pending<R> {
         self.sequenced.await.map_err(|_| Stop::Died)
     }
 
-    /// Waits until all its leaves are under a published checkpoint, at most until `deadline` passed; then, if need be, until they
-    /// are committed. The flag says whether they are included.
+    /// Waits until all its leaves are as far as was asked for, at most until `deadline` passed; then, if need be, until they are
+    /// committed. The flag says whether they are that far.
     ///
     /// # Errors
     /// As [`Pending::sequenced`].
-    pub async fn included(self, deadline: Duration) -> Result<(Vec<Outcome<R>>, bool), Stop> {
-        let included = tokio::time::timeout(deadline, self.included).await;
+    pub async fn reached(self, deadline: Duration) -> Result<(Vec<Outcome<R>>, bool), Stop> {
+        let reached = match self.further {
+            None => true,
+            Some(further) => matches!(tokio::time::timeout(deadline, further).await, Ok(Ok(()))),
+        };
         let outcomes = self.sequenced.await.map_err(|_| Stop::Died)?;
-        Ok((outcomes, matches!(included, Ok(Ok(())))))
+        Ok((outcomes, reached))
     }
 }
 

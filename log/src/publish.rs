@@ -1,8 +1,8 @@
 //! One thread an account: shows the newest committed head, and wakes whoever waited for it.
 //!
 //! A checkpoint is durable before any byte of it leaves the process; a head is signed once, and none is signed while nothing
-//! was written: an idle log writes nothing. Witnesses will be asked between signing and showing; a policy without witnesses
-//! is met by the log's own signature, so its checkpoint is stored with the leaves that it covers.
+//! was written: an idle log writes nothing. A policy without witnesses is met by the log's own signature, so its checkpoint is
+//! stored with the leaves that it covers; where there are witnesses, `witnesses` publishes.
 
 use std::{
     sync::{
@@ -18,6 +18,8 @@ use tokio::sync::oneshot;
 use crate::{
     log::Shared,
     store::{Head, Kept, Stage, StoreError},
+    witnesses::{Answer, Probe},
+    writer::Until,
 };
 
 /// How long a store that refuses a checkpoint is left alone before it is asked again.
@@ -36,9 +38,10 @@ pub struct Published {
     pub note: String,
 }
 
-/// Somebody who waits until the published size is above `index`.
+/// Somebody who waits until the leaf at `index` is as far as `until`.
 pub(crate) struct Waiter {
     pub index: u64,
+    pub until: Until,
     pub wake: oneshot::Sender<()>,
 }
 
@@ -52,6 +55,15 @@ pub(crate) enum Notice {
         /// Who waits for it, or for an older one.
         waiters: Vec<Waiter>,
     },
+    /// A witness answered.
+    Answered {
+        peer: usize,
+        /// The size that it was asked for.
+        size: u64,
+        answer: Answer,
+    },
+    /// A witness answered the guard.
+    Probed { peer: usize, probe: Probe },
     /// Stop once everything said so far is published.
     Close,
 }
@@ -100,6 +112,8 @@ impl Work {
                 self.waiting.extend(waiters);
             }
             Notice::Close => self.open = false,
+            // Nobody was asked.
+            Notice::Answered { .. } | Notice::Probed { .. } => {}
         }
     }
 }

@@ -40,6 +40,18 @@ impl<V> Reader<V> {
         self.shared.published.load_full()
     }
 
+    /// The newest checkpoint that the log has signed: beyond the published one where witnesses have not come so far. Nobody but
+    /// the log vouches for it.
+    #[must_use]
+    pub fn signed(&self) -> Arc<Published> {
+        let (signed, published) = (self.shared.signed.load_full(), self.published());
+        if signed.head.size > published.head.size {
+            signed
+        } else {
+            published
+        }
+    }
+
     /// The state above the log at the newest commit.
     #[must_use]
     pub fn version(&self) -> Arc<V> {

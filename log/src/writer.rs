@@ -19,10 +19,10 @@ use countersign_verifier::hash::leaf_hash;
 use batch::{Batch, Beneath, append, context};
 pub(crate) use load::{Loaded, load};
 pub(crate) use outcome::Job;
-pub use outcome::{Outcome, Sequenced, Stop};
+pub use outcome::{Outcome, Sequenced, Stop, Until};
 
 use crate::{
-    clock::{Clocks, LogClock},
+    clock::{ClockFault, Clocks, LogClock},
     grow::Edge,
     judge::{Judge, Ruling},
     log::{Committed, Shared},
@@ -38,6 +38,8 @@ const BATCH_BYTES: usize = 8 << 20;
 const SNAPSHOT_EVERY: u64 = 16_384;
 /// The longest sleep between looks at the clock: a step of it shows in the status of an idle log too, and so does its end.
 const IDLE: Duration = Duration::from_secs(5);
+/// How soon the first leaf follows once the witnesses let a new log begin.
+const GATED: Duration = Duration::from_millis(20);
 
 /// The writer's own state; speculative between judging and commit.
 pub(crate) struct Writer<J: Judge> {
@@ -47,6 +49,8 @@ pub(crate) struct Writer<J: Judge> {
     clock: LogClock,
     clocks: Arc<dyn Clocks>,
     signer: Arc<HeadSigner>,
+    /// Whether the log's own signature is all that publishing takes.
+    alone: bool,
     notices: mpsc::Sender<Notice>,
     snapshot_at: u64,
     /// An accepted change of the clock (from, to) that no leaf records yet.
@@ -69,7 +73,8 @@ impl<J: Judge> Writer<J> {
         (edge, snapshot_at): (Edge, u64),
         clock: LogClock,
         clocks: Arc<dyn Clocks>,
-        (signer, notices): (Arc<HeadSigner>, mpsc::Sender<Notice>),
+        (signer, alone): (Arc<HeadSigner>, bool),
+        notices: mpsc::Sender<Notice>,
     ) -> Writer<J> {
         Writer {
             shared,
@@ -78,6 +83,7 @@ impl<J: Judge> Writer<J> {
             clock,
             clocks,
             signer,
+            alone,
             notices,
             snapshot_at,
             adjusted: None,
@@ -106,6 +112,9 @@ impl<J: Judge> Writer<J> {
 
     /// How long until something falls due by itself.
     fn until_due(&mut self) -> Duration {
+        if self.shared.gate.load().is_some() {
+            return GATED;
+        }
         let (Some(due), Ok(now)) = (self.judge.next_due(), self.clock.now(self.clocks.read()))
         else {
             return IDLE;
@@ -115,7 +124,12 @@ impl<J: Judge> Writer<J> {
 
     /// One batch: whatever waits, judged in order, committed at once, answered.
     fn round(&mut self, queue: &mpsc::Receiver<Job<J>>, first: Option<Job<J>>) {
-        let at = match self.clock.now(self.clocks.read()) {
+        if let Some(stop) = self.shared.gate.load_full() {
+            self.shared.stop.store(Some(stop.clone()));
+            refuse(first, &stop);
+            return;
+        }
+        let at = match self.now() {
             Ok(at) => at,
             Err(fault) => {
                 let stop = Stop::Clock(fault);
@@ -163,6 +177,13 @@ impl<J: Judge> Writer<J> {
                 }
                 self.recover(queue, error);
             }
+        }
+    }
+
+    fn now(&mut self) -> Result<u64, ClockFault> {
+        match self.shared.disputed_ms.load(Ordering::Relaxed) {
+            0 => self.clock.now(self.clocks.read()),
+            apart_ms => Err(ClockFault::Disputed { apart_ms }),
         }
     }
 
@@ -231,7 +252,7 @@ impl<J: Judge> Writer<J> {
         let snapshot =
             (head.size - self.snapshot_at >= SNAPSHOT_EVERY).then(|| self.judge.snapshot());
         let taken = snapshot.is_some();
-        let first = self.shared.published.load().head.size == 0;
+        let alone = self.alone && self.shared.published.load().head.size > 0;
         let growth = Growth {
             entries: std::mem::take(&mut batch.pending.entries),
             tiles: std::mem::take(&mut batch.growth.tiles),
@@ -240,7 +261,7 @@ impl<J: Judge> Writer<J> {
             head,
             at,
             snapshot,
-            published: (!first).then(|| self.signer.sign(&head)),
+            published: alone.then(|| self.signer.sign(&head)),
         };
         self.shared.store.commit(&previous, &growth)?;
         batch.pending.entries = growth.entries;
@@ -276,11 +297,8 @@ impl<J: Judge> Writer<J> {
                 .collect();
             // Who no longer listens loses nothing but the answer.
             let _ = job.sequenced.send(outcomes);
-            if let Some(index) = last {
-                waiters.push(Waiter {
-                    index,
-                    wake: job.included,
-                });
+            if let (Some(index), Some((until, wake))) = (last, job.further) {
+                waiters.push(Waiter { index, until, wake });
             }
         }
         self.tell(signed, waiters);

@@ -79,6 +79,7 @@ impl Rig {
             store: store.clone(),
             judge: ledger(),
             clocks: clocks.clone(),
+            witnesses: None,
             accept_clock: false,
         });
         let rig = Rig {
@@ -102,13 +103,17 @@ impl Rig {
     }
 
     fn ask(&self, request: Request) -> Result<(u64, bool), Problem> {
-        let pending = self.log.submit(vec![request]).ok().unwrap();
+        let pending = self
+            .log
+            .submit(vec![request], countersign_log::Until::Included)
+            .ok()
+            .unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()
             .unwrap();
         let (mut outcomes, _) = runtime
-            .block_on(pending.included(Duration::from_secs(10)))
+            .block_on(pending.reached(Duration::from_secs(10)))
             .unwrap();
         match outcomes.pop().unwrap() {
             Outcome::Sequenced(leaf) => Ok((leaf.index, leaf.existing)),

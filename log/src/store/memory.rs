@@ -201,12 +201,13 @@ impl Store for MemoryStore {
 
     fn keep(&self, stage: Stage, kept: &Kept) -> Result<(), StoreError> {
         let step = match stage {
-            Stage::Signed => Step::KeepSigned,
+            Stage::Signed { .. } => Step::KeepSigned,
             Stage::Published => Step::KeepPublished,
         };
         self.lock().step(step, |inner| {
             match stage {
-                Stage::Signed => {
+                Stage::Signed { replaces } => {
+                    inner.signed.retain(|size, _| Some(*size) != replaces);
                     inner.signed.insert(kept.head.size, kept.clone());
                 }
                 Stage::Published => {

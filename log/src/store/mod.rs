@@ -76,8 +76,11 @@ pub struct Kept {
 /// How far a checkpoint has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Signed by the log: it may have left the process, towards witnesses.
-    Signed,
+    /// Signed by the log: it may have left the process, towards witnesses or clients.
+    Signed {
+        /// The size of an earlier one that no witness was asked for, which this one makes needless.
+        replaces: Option<u64>,
+    },
     /// Shown to readers.
     Published,
 }

@@ -246,7 +246,12 @@ impl Store for RocksStore {
         let value = checkpoint(kept);
         let mut batch = WriteBatch::default();
         match stage {
-            Stage::Signed => batch.put(signed_key(kept.head.size), value),
+            Stage::Signed { replaces } => {
+                if let Some(size) = replaces {
+                    batch.delete(signed_key(size));
+                }
+                batch.put(signed_key(kept.head.size), value);
+            }
             Stage::Published => {
                 batch.put(meta::PUBLISHED, value);
                 // One by one: a range deletion at each publication would pile up and slow every read of this family.

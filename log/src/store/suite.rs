@@ -169,8 +169,12 @@ fn checkpoints_are_kept_by_stage(store: &dyn Store) {
         note: format!("note {size}\n"),
     };
     for size in [5, 7, 9] {
-        store.keep(Stage::Signed, &kept(size)).expect("keep signed");
+        let stage = Stage::Signed { replaces: None };
+        store.keep(stage, &kept(size)).expect("keep signed");
     }
+    let stage = Stage::Signed { replaces: Some(5) };
+    store.keep(stage, &kept(6)).expect("keep signed");
+    assert_eq!(store.signed(), Ok(vec![kept(6), kept(7), kept(9)]));
     assert_eq!(store.published(), Ok(None));
     store
         .keep(Stage::Published, &kept(7))

@@ -20,6 +20,9 @@ pub enum Stop {
     /// A thread of the log ended in a panic: a bug. A new start reads what is durable.
     #[error("a thread of the log ended in a panic; the service must be started again")]
     Died,
+    /// The witnesses have not yet shown that nothing is missing here.
+    #[error("the log is not writing yet: {0}")]
+    Unguarded(String),
     /// The log is closing.
     #[error("the log is closing")]
     Closed,
@@ -49,9 +52,21 @@ pub enum Outcome<R> {
     Stopped(Stop),
 }
 
+/// How far a write is to have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Until {
+    /// It has an index.
+    Sequenced,
+    /// It is under a head that the log has signed.
+    Included,
+    /// It is under a published head: one that meets the policy.
+    Witnessed,
+}
+
 /// A submission in the queue.
 pub(crate) struct Job<J: Judge> {
     pub requests: Vec<J::Request>,
     pub sequenced: oneshot::Sender<Vec<Outcome<J::Refusal>>>,
-    pub included: oneshot::Sender<()>,
+    /// How far, where that is more than sequenced, and who is told.
+    pub further: Option<(Until, oneshot::Sender<()>)>,
 }

@@ -202,6 +202,7 @@ impl Rig {
             store: self.store.clone(),
             judge: Bytes::default(),
             clocks: self.clocks.clone(),
+            witnesses: None,
             accept_clock,
         })?);
         Ok(())
@@ -213,13 +214,16 @@ impl Rig {
 
     fn submit(&self, leaves: &[&str]) -> Pending<&'static str> {
         self.log()
-            .submit(leaves.iter().map(|l| l.as_bytes().to_vec()).collect())
+            .submit(
+                leaves.iter().map(|l| l.as_bytes().to_vec()).collect(),
+                Until::Included,
+            )
             .ok()
             .unwrap()
     }
 
     fn included(&self, leaves: &[&str]) -> Vec<Outcome<&'static str>> {
-        let wait = self.submit(leaves).included(Duration::from_secs(10));
+        let wait = self.submit(leaves).reached(Duration::from_secs(10));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()
@@ -427,7 +431,7 @@ impl Rig {
             .build()
             .unwrap();
         let outcomes = runtime
-            .block_on(self.submit(&[leaf]).included(Duration::from_secs(5)))
+            .block_on(self.submit(&[leaf]).reached(Duration::from_secs(5)))
             .ok()?
             .0;
         match &outcomes[..] {
@@ -530,7 +534,11 @@ fn closing_finishes_what_was_accepted() {
         let outcomes = runtime.block_on(pending.sequenced()).unwrap();
         assert!(matches!(outcomes[0], Outcome::Sequenced(_)));
     }
-    assert!(rig.log().submit(vec![b"late".to_vec()]).is_err());
+    assert!(
+        rig.log()
+            .submit(vec![b"late".to_vec()], Until::Sequenced)
+            .is_err()
+    );
     rig.check();
     assert_eq!(rig.seen.last().unwrap().size, 51, "and publishes it");
 }

@@ -33,14 +33,20 @@ impl Ask {
     ///
     /// # Errors
     /// `Malformed`, naming the parameter.
-    pub fn wanted(&self) -> Result<Wanted, Problem> {
+    pub fn wanted(&self, account: &Account) -> Result<Wanted, Problem> {
+        self.by(account.wait())
+    }
+
+    fn by(&self, usual: Wait) -> Result<Wanted, Problem> {
         let malformed = |name: &str, why: &str| {
             Problem::new(Code::Malformed, format!("{name}: {why}"))
                 .with("pointer", format!("/{name}"))
         };
         let wait = match self.wait.as_deref() {
-            None | Some("included") => Wait::Included,
+            None => usual,
+            Some("included") => Wait::Included,
             Some("sequenced") => Wait::Sequenced,
+            Some("witnessed") if usual == Wait::Witnessed => Wait::Witnessed,
             Some("witnessed") => {
                 return Err(malformed(
                     "wait",
@@ -112,12 +118,19 @@ fn entry(app: &App, account: &Account, written: &Written, wanted: Wanted) -> Val
         "state": written.state.name(),
         "evidence_url": evidence_url(app, account, leaf.index),
     });
-    // Reads tiles: other requests of this thread go on elsewhere meanwhile.
-    if wanted.proof
-        && let Ok(proof) =
-            tokio::task::block_in_place(|| query::proof(&account.reader(), leaf.index))
-    {
-        entry["proof"] = proof.to_text().into();
+    if wanted.proof {
+        // Whoever asked for no more than the log's own signature gets that, and is told what it is worth.
+        let unprotected = account.witnessed && wanted.wait == Wait::Included;
+        // Reads tiles: other requests of this thread go on elsewhere meanwhile.
+        let proof = tokio::task::block_in_place(|| {
+            query::proof(&account.reader(), leaf.index, unprotected)
+        });
+        if let Ok((proof, alone)) = proof {
+            entry["proof"] = proof.to_text().into();
+            if alone {
+                entry["unprotected"] = true.into();
+            }
+        }
     }
     entry
 }
@@ -188,7 +201,7 @@ mod tests {
             deadline_ms: Some(ms),
             include: Some(include.into()),
         };
-        let wanted = ask("sequenced", 5, "proof").wanted().unwrap();
+        let wanted = ask("sequenced", 5, "proof").by(Wait::Included).unwrap();
         assert_eq!(
             (wanted.wait, wanted.deadline.as_millis(), wanted.proof),
             (Wait::Sequenced, 5, true)
@@ -199,7 +212,13 @@ mod tests {
             (ask("included", 50_001, ""), "deadline_ms"),
             (ask("included", 5, "proof,tree"), "include"),
         ] {
-            assert!(asked.wanted().unwrap_err().message.starts_with(named));
+            assert!(
+                asked
+                    .by(Wait::Included)
+                    .unwrap_err()
+                    .message
+                    .starts_with(named)
+            );
         }
     }
 

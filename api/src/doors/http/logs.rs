@@ -16,7 +16,7 @@ use crate::{
     error::{Code, Problem},
     query::{self, By},
     state,
-    tools::identity::row,
+    tools::{head, identity::row},
 };
 
 const JSON: &str = "application/json";
@@ -147,6 +147,25 @@ pub(super) async fn keys(
     .await
 }
 
+pub(super) async fn heads(
+    State(app): State<Shared>,
+    Path(account): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    read(app, &account, headers, |account, headers| {
+        let (head, state) = account.reader().committed();
+        let logs: Vec<_> = state.heads.iter().map(head::row).collect();
+        let body = json!({"as_of": {"size": head.size}, "logs": logs});
+        Ok(serve::found(
+            headers,
+            body.to_string().into_bytes(),
+            JSON,
+            NO_STORE,
+        ))
+    })
+    .await
+}
+
 pub(super) async fn evidence(
     State(app): State<Shared>,
     Path((account, index)): Path<(String, String)>,
@@ -184,7 +203,7 @@ fn evidence_at(
         .iter()
         .any(|v| v.to_str().is_ok_and(|v| v.contains("text/plain")));
     if wants_text && !serve::accepts_json(headers) {
-        let proof = query::proof(reader, index)?;
+        let proof = query::proof(reader, index, false)?.0;
         return Ok(serve::found(
             headers,
             proof.to_text().into_bytes(),

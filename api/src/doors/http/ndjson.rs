@@ -145,10 +145,10 @@ fn write(
         }
     }
     let (app, account) = (app.clone(), account.clone());
-    let pending = submit::hand_over(&account, requests);
+    let pending = submit::hand_over(&account, requests, wanted.wait);
     tokio::spawn(async move {
         let written = match pending {
-            Ok(pending) => submit::wait(pending, wanted).await,
+            Ok(pending) => submit::wait(&account, pending, wanted).await,
             Err(problem) => Err(problem),
         };
         let mut written = written.map(Vec::into_iter);

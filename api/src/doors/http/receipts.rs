@@ -46,7 +46,7 @@ async fn take(
         .clone();
     let Query(ask) =
         ask.map_err(|e| Problem::new(Code::Malformed, format!("query: {}", e.body_text())))?;
-    let wanted = ask.wanted()?;
+    let wanted = ask.wanted(&account)?;
     let has_token = token(app, request.headers())?.is_some();
     match body::media_type(&request).as_deref() {
         Some("application/json" | "application/vnd.dsse.envelope.v1+json") => {

@@ -95,7 +95,6 @@ async fn signed_call(
     beside: Map<String, Value>,
     ask: &answer::Ask,
 ) -> Result<Response, Problem> {
-    let wanted = ask.wanted()?;
     let in_signed = |problem: Problem| {
         let pointer = problem
             .detail
@@ -111,6 +110,7 @@ async fn signed_call(
     let claimed = Operation::parse(&envelope.payload)
         .map_err(|e| submit::malformed(&e).with("in", "the signed payload"))?;
     let account = account_of(app, &claimed, headers)?;
+    let wanted = ask.wanted(&account)?;
     if claimed.tool != tool.name {
         let why = format!(
             "the signed operation asks for `{}`, the address for `{}`",

@@ -1,0 +1,133 @@
+//! How an account's log reaches its witnesses: the policy files, and requests over HTTP.
+
+use std::{io, path::Path, sync::Arc, time::Duration};
+
+use countersign_log::{
+    Pace, Witnesses,
+    witnesses::{Answering, Reply, Transport},
+};
+use countersign_verifier::policy::{Eras, Policy};
+use reqwest::{Client, RequestBuilder, header, redirect};
+
+use crate::config;
+
+/// A witness answers with a few lines: 16 ML-DSA-44 cosignatures are 52 KiB, a checkpoint at most 1 MiB.
+const REPLY_BYTES_MAX: usize = 256 << 10;
+
+/// What an account publishes by: the policies by tree size, and whom they have the log ask.
+///
+/// # Errors
+/// In words, with the file: one that cannot be read or is no policy.
+pub fn eras(present: Policy, folder: &Path) -> Result<Eras, String> {
+    let at =
+        |name: &std::path::Path, why: &dyn std::fmt::Display| format!("{}: {why}", name.display());
+    let mut eras = Vec::new();
+    let rows = match folder.read_dir() {
+        Ok(rows) => rows,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Eras::one(present)),
+        Err(e) => return Err(at(folder, &e)),
+    };
+    for row in rows {
+        let path = row.map_err(|e| at(folder, &e))?.path();
+        let from = path
+            .file_name()
+            .and_then(|name| name.to_str()?.strip_suffix(".policy")?.parse::<u64>().ok())
+            .ok_or_else(|| at(&path, &"a policy's name is <from_size>.policy"))?;
+        let text = std::fs::read_to_string(&path).map_err(|e| at(&path, &e))?;
+        eras.push((from, Policy::parse(&text).map_err(|e| at(&path, &e))?));
+    }
+    if eras.is_empty() {
+        return Ok(Eras::one(present));
+    }
+    Eras::new(eras).map_err(|e| at(folder, &e))
+}
+
+/// The witnesses that these policies name; `None` where the present one names none to be asked.
+///
+/// # Errors
+/// If there is no HTTP client: no runtime, or no trusted certificates.
+pub fn witnesses(eras: Eras, settings: &config::Witnesses) -> Result<Option<Witnesses>, String> {
+    let named = eras
+        .iter()
+        .last()
+        .is_some_and(|(_, policy)| !policy.witnesses().is_empty());
+    if !named {
+        return Ok(None);
+    }
+    let runtime = tokio::runtime::Handle::try_current().map_err(|e| e.to_string())?;
+    Ok(Some(Witnesses {
+        eras,
+        transport: Arc::new(Http::new(Duration::from_millis(
+            settings.request_timeout_ms,
+        ))?),
+        runtime,
+        pace: Pace {
+            round_timeout: Duration::from_millis(settings.round_timeout_ms),
+            head_interval: Duration::from_millis(settings.head_interval_ms),
+            refresh: Duration::from_secs(settings.refresh_s),
+        },
+    }))
+}
+
+/// Requests by reqwest: connections are kept, redirections are not followed, answers are bounded.
+struct Http(Client);
+
+impl Http {
+    fn new(timeout: Duration) -> Result<Http, String> {
+        // Whoever uses this as a library may have installed a provider; a second one is refused, and that is right.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Client::builder()
+            .timeout(timeout)
+            .connect_timeout(timeout)
+            .redirect(redirect::Policy::none())
+            .tcp_nodelay(true)
+            .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map(Http)
+            .map_err(|e| e.to_string())
+    }
+}
+
+impl Transport for Http {
+    fn post(&self, url: String, body: String) -> Answering {
+        Box::pin(reply(self.0.post(url).body(body)))
+    }
+
+    fn get(&self, url: String) -> Answering {
+        Box::pin(reply(self.0.get(url)))
+    }
+}
+
+async fn reply(request: RequestBuilder) -> Result<Reply, String> {
+    let mut response = request.send().await.map_err(|e| words(&e))?;
+    let content_type = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("")
+        .to_owned();
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(|e| words(&e))? {
+        if body.len() + piece.len() > REPLY_BYTES_MAX {
+            return Err(format!("its answer is longer than {REPLY_BYTES_MAX} bytes"));
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok(Reply {
+        status: response.status().as_u16(),
+        content_type,
+        body,
+    })
+}
+
+/// The innermost cause is what an operator can act on; the address is shown beside it already.
+fn words(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        return "no answer in time".into();
+    }
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}

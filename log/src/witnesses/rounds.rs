@@ -1,0 +1,346 @@
+//! Publication where a quorum of witnesses must have cosigned: one round at a time, with a fixed head.
+//!
+//! The thread that runs this owns everything here; requests run elsewhere and come back as notices, so that one witness, however
+//! slow or hostile, holds up nothing but itself. A head stays the one that is asked for until its quorum is met: so there is
+//! never more than one head out that no quorum has, and the guard has little to ask about after a crash.
+
+mod guarding;
+mod publishing;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError},
+    },
+    time::{Duration, Instant},
+};
+
+use countersign_verifier::{policy::Policy, vkey::VerifierKey};
+
+use super::{
+    Ahead, Answer, Pace, Probe, Witnesses, WitnessesStatus,
+    ask::Line,
+    millis,
+    peers::{Peer, Peers, Sent},
+};
+use crate::{
+    log::Shared,
+    publish::{HeadSigner, Notice, Waiter},
+    store::{Head, Kept, StoreError},
+    writer::{Stop, Until},
+};
+
+/// The longest sleep of a log that has nothing to do.
+const IDLE: Duration = Duration::from_secs(30);
+/// How long a store that refuses a checkpoint is left alone.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// A head that was signed for witnesses, and who has cosigned it.
+struct Round {
+    kept: Kept,
+    began: Instant,
+    /// By place in the policy.
+    lines: BTreeMap<usize, Line>,
+}
+
+impl Round {
+    fn new(kept: Kept) -> Round {
+        Round {
+            kept,
+            began: Instant::now(),
+            lines: BTreeMap::new(),
+        }
+    }
+}
+
+impl Round {
+    /// Whether a witness of the policy in force has not cosigned it.
+    fn lacks(&self, peer: &Peer) -> bool {
+        let cosigned = |(at, _): &(usize, VerifierKey)| self.lines.contains_key(at);
+        peer.present && !peer.place.keys.iter().any(cosigned)
+    }
+}
+
+/// How far the comparison with the witnesses has come.
+enum Guard {
+    /// What they are asked about, and the policy by which the newest published head counts.
+    Asking {
+        known: Arc<Vec<Kept>>,
+        judges: Policy,
+    },
+    Passed,
+    /// Proof that this log must not write.
+    Refused,
+}
+
+/// The publisher of a log with witnesses.
+pub(crate) struct Rounds<V> {
+    shared: Arc<Shared<V>>,
+    signer: Arc<HeadSigner>,
+    pace: Pace,
+    policy: Policy,
+    peers: Peers<V>,
+    guard: Guard,
+    /// The head that is being asked for.
+    round: Option<Round>,
+    /// The published one, which still takes lines that come late.
+    last: Option<Round>,
+    wanted: Head,
+    waiting: Vec<Waiter>,
+    open: bool,
+    closing_since: Option<Instant>,
+    next_head: Instant,
+    /// Set by an operator who accepts the clock: what the witnesses' clocks say is then no reason to stop.
+    clock_accepted: bool,
+}
+
+impl<V: Send + Sync + 'static> Rounds<V> {
+    /// Begins with the guard: until it has passed, the log's gate is shut.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(crate) fn new(
+        shared: Arc<Shared<V>>,
+        signer: Arc<HeadSigner>,
+        (witnesses, policy): (Witnesses, Policy),
+        notices: mpsc::Sender<Notice>,
+        clock_accepted: bool,
+    ) -> Result<Rounds<V>, StoreError> {
+        let known = guarding::known(&shared, &signer)?;
+        let size = known.first().map_or(0, |kept| kept.head.size);
+        let judges = witnesses.eras.for_size(size).unwrap_or(&policy).clone();
+        let peers = Peers::new(
+            shared.clone(),
+            (witnesses.transport, witnesses.runtime),
+            signer.signer.vkey().clone(),
+            notices,
+            (&policy, &judges),
+        );
+        let rounds = Rounds {
+            // Where the newest published head had no quorum, nobody was promised anything about it.
+            guard: match judges.quorum() {
+                None => Guard::Passed,
+                Some(_) => Guard::Asking {
+                    known: Arc::new(known),
+                    judges,
+                },
+            },
+            wanted: shared.committed.load().head,
+            shared,
+            signer,
+            pace: witnesses.pace,
+            policy,
+            peers,
+            round: None,
+            last: None,
+            waiting: Vec::new(),
+            open: true,
+            closing_since: None,
+            next_head: Instant::now(),
+            clock_accepted,
+        };
+        if matches!(rounds.guard, Guard::Asking { .. }) {
+            let why =
+                "the witnesses are being asked whether they hold anything beyond what is here";
+            rounds
+                .shared
+                .gate
+                .store(Some(Arc::new(Stop::Unguarded(why.into()))));
+        }
+        rounds.show(None);
+        Ok(rounds)
+    }
+
+    /// Runs until told to close, or until the writer is gone.
+    pub(crate) fn run(mut self, notices: &mpsc::Receiver<Notice>) {
+        loop {
+            match notices.recv_timeout(self.until_next()) {
+                Ok(notice) => self.take(notice),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => self.open = false,
+            }
+            while let Ok(notice) = notices.try_recv() {
+                self.take(notice);
+            }
+            if let Err(error) = self.step() {
+                tracing::error!(%error, "a checkpoint could not be stored; trying again");
+                self.shared.published_trouble.store(Some(Arc::new(error)));
+                std::thread::sleep(RETRY);
+            }
+            self.wake();
+            if !self.open && self.finished() {
+                break;
+            }
+        }
+        if let Err(error) = self.shared.store.settle() {
+            tracing::warn!(%error, "the mark of the largest published head could not be synced");
+        }
+    }
+
+    /// At a clean end the last head gets one round's time; it is published at the next start otherwise.
+    fn finished(&mut self) -> bool {
+        let since = *self.closing_since.get_or_insert_with(Instant::now);
+        let published = self.shared.published.load().head.size;
+        published >= self.wanted.size
+            || !matches!(self.guard, Guard::Passed)
+            || since.elapsed() >= self.pace.round_timeout
+    }
+
+    fn until_next(&self) -> Duration {
+        let now = Instant::now();
+        let mut next = now + IDLE;
+        let mut at_latest = |at: Option<Instant>| next = next.min(at.unwrap_or(next));
+        match &self.guard {
+            Guard::Asking { .. } => at_latest(self.peers.next(|peer| !peer.same)),
+            Guard::Refused => {}
+            Guard::Passed => {
+                at_latest(
+                    self.target()
+                        .and_then(|round| self.peers.next(|peer| round.lacks(peer))),
+                );
+                if let Some(round) = &self.round {
+                    let lost = round.began + self.pace.round_timeout;
+                    at_latest(Some(lost).filter(|at| *at > now));
+                } else if self.wanted.size > self.shared.published.load().head.size {
+                    at_latest(Some(self.next_head));
+                }
+                at_latest(
+                    self.last
+                        .as_ref()
+                        .map(|last| last.began + self.pace.refresh),
+                );
+            }
+        }
+        if !self.open {
+            at_latest(Some(now + self.pace.round_timeout / 4));
+        }
+        next.saturating_duration_since(now)
+    }
+
+    /// The head that witnesses are asked for: the next one, or the published one by those that have not cosigned it yet.
+    fn target(&self) -> Option<&Round> {
+        self.round.as_ref().or(self.last.as_ref())
+    }
+
+    fn take(&mut self, notice: Notice) {
+        match notice {
+            Notice::Grown { head, waiters, .. } => {
+                if head.size > self.wanted.size {
+                    self.wanted = head;
+                }
+                self.waiting.extend(waiters);
+            }
+            Notice::Close => self.open = false,
+            Notice::Answered { peer, size, answer } => self.answered(peer, size, answer),
+            Notice::Probed { peer, probe } => self.probed(peer, probe),
+        }
+    }
+
+    /// What is to be done next, all of it idempotent.
+    fn step(&mut self) -> Result<(), StoreError> {
+        match &self.guard {
+            Guard::Refused => return Ok(()),
+            Guard::Asking { known, .. } => {
+                let known = known.clone();
+                self.peers.ask(
+                    |peer| !peer.same,
+                    |asker, _| {
+                        let known = known.clone();
+                        async move { Sent::Probe(asker.probe(&known).await) }
+                    },
+                );
+                return Ok(());
+            }
+            Guard::Passed => {}
+        }
+        self.sign_for_included()?;
+        self.begin_round()?;
+        self.publish_met()?;
+        // What is published frees the place for the next head at once.
+        self.begin_round()?;
+        self.ask();
+        self.note_quorum();
+        Ok(())
+    }
+
+    fn begin_round(&mut self) -> Result<(), StoreError> {
+        let published = self.shared.published.load().head;
+        let grown = self.wanted.size > published.size;
+        match &self.round {
+            // A refresh makes way for what is new.
+            Some(round) if round.kept.head.size == published.size && grown => self.round = None,
+            Some(_) => return Ok(()),
+            None => {}
+        }
+        let now = Instant::now();
+        if grown {
+            if now < self.next_head {
+                return Ok(());
+            }
+            let kept = self.sign(&self.wanted.clone())?;
+            self.next_head = now + self.pace.head_interval;
+            self.round = Some(Round::new(kept));
+        } else if published.size > 0
+            && self
+                .last
+                .as_ref()
+                .is_none_or(|l| l.began.elapsed() >= self.pace.refresh)
+        {
+            // The same head again, for cosignatures that are not so old.
+            self.round = Some(Round::new(self.signer.sign(&published)));
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self) {
+        let Some(round) = self.round.as_ref().or(self.last.as_ref()) else {
+            return;
+        };
+        let kept = Arc::new(round.kept.clone());
+        self.peers.ask(
+            |peer| round.lacks(peer),
+            |asker, holds| {
+                let kept = kept.clone();
+                async move {
+                    let answer = asker.cosign(&kept, holds).await;
+                    Sent::Answer(kept.head.size, answer)
+                }
+            },
+        );
+    }
+
+    fn answered(&mut self, peer: usize, size: u64, answer: Answer) {
+        match answer {
+            Answer::Cosigned(lines) => {
+                let time = lines.iter().map(|line| line.time).max().unwrap_or(0);
+                self.peers.well(peer, size, time);
+                for round in [&mut self.round, &mut self.last].into_iter().flatten() {
+                    if round.kept.head.size == size {
+                        round
+                            .lines
+                            .extend(lines.iter().map(|l| (l.witness, l.clone())));
+                    }
+                }
+            }
+            Answer::Failed(holds, why) => self.peers.ill(peer, holds, why),
+            Answer::Ahead(ahead) => self.refuse(peer, &ahead),
+        }
+        self.show_status();
+    }
+
+    fn wake(&mut self) {
+        let witnessed = self.shared.published.load().head.size;
+        let included = self.shared.signed.load().head.size.max(witnessed);
+        let ready = |w: &mut Waiter| match w.until {
+            Until::Witnessed => w.index < witnessed,
+            Until::Sequenced | Until::Included => w.index < included,
+        };
+        for waiter in self.waiting.extract_if(.., ready) {
+            // Who no longer listens has got his answer by deadline.
+            let _ = waiter.wake.send(());
+        }
+        // Of those that have gone, none is kept: with a quorum lost for hours they would only pile up.
+        self.waiting.retain(|waiter| !waiter.wake.is_closed());
+    }
+}

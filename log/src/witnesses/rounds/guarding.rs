@@ -1,0 +1,86 @@
+//! The guard's part: until the witnesses have shown that nothing is missing here, nothing is written.
+
+use std::sync::Arc;
+
+use countersign_verifier::vkey::VerifierKey;
+
+use super::{super::describe, Ahead, Guard, Probe, Rounds};
+use crate::{
+    log::Shared,
+    publish::HeadSigner,
+    store::{Head, Kept, Stage, StoreError},
+    writer::Stop,
+};
+
+impl<V: Send + Sync + 'static> Rounds<V> {
+    pub(super) fn probed(&mut self, peer: usize, probe: Probe) {
+        match probe {
+            Probe::Same(size) => {
+                self.peers.well(peer, size, 0);
+                self.peers.all[peer].same = true;
+                self.pass_guard();
+            }
+            Probe::Other(holds, why) => self.peers.ill(peer, holds, why),
+            Probe::Ahead(ahead) => self.refuse(peer, &ahead),
+        }
+        self.show_status();
+    }
+
+    /// Whether those that hold nothing beyond are in every quorum.
+    fn pass_guard(&mut self) {
+        let Guard::Asking { judges, .. } = &self.guard else {
+            return;
+        };
+        let holds_nothing_beyond = |key: &VerifierKey| {
+            let mut same = self.peers.all.iter().filter(|peer| peer.same);
+            same.any(|peer| peer.place.keys.iter().any(|(_, of_peer)| of_peer == key))
+        };
+        let same: Vec<bool> = judges
+            .witnesses()
+            .iter()
+            .map(|witness| holds_nothing_beyond(&witness.key))
+            .collect();
+        if judges.in_every_quorum(&same) {
+            tracing::info!("the witnesses hold nothing beyond what is here: writing begins");
+            self.guard = Guard::Passed;
+            self.shared.gate.store(None);
+        }
+    }
+
+    /// Writing ends for good.
+    pub(super) fn refuse(&mut self, peer: usize, ahead: &Ahead) {
+        let why = format!(
+            "witness {} holds a checkpoint that this log has signed and does not have: {}, while {} is here. This directory is \
+             an older copy, or another process signs with its key. Nothing is written here any more. Stop the other process; or \
+             bring back what is missing with `countersign recover`; or begin a successor with `countersign succeed`",
+            ahead.witness,
+            describe(&ahead.head),
+            describe(&self.shared.committed.load().head),
+        );
+        if !matches!(self.guard, Guard::Refused) {
+            tracing::error!(note = %ahead.note, "{why}");
+        }
+        self.guard = Guard::Refused;
+        self.shared
+            .gate
+            .store(Some(Arc::new(Stop::Guard(why.clone()))));
+        self.peers.ill(peer, None, why);
+    }
+}
+
+/// What the guard asks about: the newest published checkpoint and those signed after it, smallest first. Where nothing was ever
+/// published the empty tree's comes first, to which a witness that never cosigned gives 200; it is stored before it leaves.
+pub(super) fn known<V>(shared: &Shared<V>, signer: &HeadSigner) -> Result<Vec<Kept>, StoreError> {
+    let store = &shared.store;
+    let first = match store.published()? {
+        Some(published) => signer.sign(&published.head),
+        None => {
+            let empty = signer.sign(&Head::EMPTY);
+            store.keep(Stage::Signed { replaces: None }, &empty)?;
+            empty
+        }
+    };
+    let later = store.signed()?.into_iter();
+    let later = later.filter(|kept| kept.head.size > first.head.size);
+    Ok([first.clone()].into_iter().chain(later).collect())
+}

@@ -1,0 +1,151 @@
+//! Signing, and showing what a quorum has cosigned.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use super::{Line, Round, Rounds, WitnessesStatus, millis};
+use crate::{
+    publish::{Published, Waiter},
+    store::{Head, Kept, Stage, StoreError},
+    writer::Until,
+};
+
+impl<V: Send + Sync + 'static> Rounds<V> {
+    /// Whoever waits for no more than the log's own signature does not wait for a round.
+    pub(super) fn sign_for_included(&mut self) -> Result<(), StoreError> {
+        let signed = self.shared.signed.load().head.size;
+        let newest = self.shared.published.load().head.size.max(signed);
+        let asked = |w: &Waiter| w.until == Until::Included && w.index >= newest;
+        if self.waiting.iter().any(asked) && self.wanted.size > newest {
+            self.sign(&self.wanted.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Signs a head and stores that before anybody sees it.
+    pub(super) fn sign(&mut self, head: &Head) -> Result<Kept, StoreError> {
+        let signed = self.shared.signed.load();
+        if signed.head == *head && !signed.note.is_empty() {
+            return Ok(Kept {
+                head: signed.head,
+                note: signed.note.clone(),
+            });
+        }
+        let kept = self.signer.sign(head);
+        // One that no witness was asked for need not be remembered beside a larger one: its tree is a part of that.
+        let out = self.round.as_ref().map(|round| round.kept.head.size);
+        let shown = Some(signed.head.size).filter(|size| *size > 0 && Some(*size) != out);
+        drop(signed);
+        self.shared
+            .store
+            .keep(Stage::Signed { replaces: shown }, &kept)?;
+        self.shared.signed.store(Arc::new(Published {
+            head: kept.head,
+            note: kept.note.clone(),
+        }));
+        Ok(kept)
+    }
+
+    /// Publishes the head whose quorum is met, and again with each line that comes late.
+    pub(super) fn publish_met(&mut self) -> Result<(), StoreError> {
+        if let Some(round) = &self.round
+            && self.met(round)
+        {
+            self.publish(round)?;
+            self.check_clock();
+            self.last = self.round.take();
+            return Ok(());
+        }
+        if let Some(last) = &self.last
+            && self.shared.published.load().note != full_note(last)
+        {
+            self.publish(last)?;
+        }
+        Ok(())
+    }
+
+    fn met(&self, round: &Round) -> bool {
+        let mut cosigned = vec![false; self.policy.witnesses().len()];
+        for at in round.lines.keys() {
+            cosigned[*at] = true;
+        }
+        self.policy.quorum_met(&cosigned)
+    }
+
+    fn publish(&self, round: &Round) -> Result<(), StoreError> {
+        let kept = Kept {
+            head: round.kept.head,
+            note: full_note(round),
+        };
+        self.shared.store.keep(Stage::Published, &kept)?;
+        self.shared.published_trouble.store(None);
+        self.shared.published.store(Arc::new(Published {
+            head: kept.head,
+            note: kept.note,
+        }));
+        tracing::debug!(
+            size = kept.head.size,
+            cosignatures = round.lines.len(),
+            "published"
+        );
+        Ok(())
+    }
+
+    /// Not one witness's clock but all of a quorum's say that ours is wrong: leaves stamped by it would not be believed.
+    fn check_clock(&self) {
+        let Some(round) = self.round.as_ref().filter(|_| !self.clock_accepted) else {
+            return;
+        };
+        let now = i64::try_from(self.shared.wall_ms()).unwrap_or(i64::MAX);
+        let apart = |line: &Line| now.saturating_sub_unsigned(line.time.saturating_mul(1_000));
+        if let Some(least) = round.lines.values().map(apart).min_by_key(|ms| ms.abs())
+            && least.abs() > crate::clock::TOLERANCE_MS
+        {
+            self.shared.disputed_ms.store(least, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn note_quorum(&mut self) {
+        let late = self
+            .round
+            .as_ref()
+            .filter(|r| r.began.elapsed() >= self.pace.round_timeout && self.last_is_older(r));
+        let lost = late.map(|r| {
+            self.shared
+                .wall_ms()
+                .saturating_sub(millis(r.began.elapsed()))
+        });
+        let known = self.shared.witnesses.load().quorum_lost_since;
+        if lost.is_some() != known.is_some() {
+            match lost {
+                Some(_) => tracing::warn!(
+                    "the quorum of witnesses is lost: the last witnessed checkpoint stays published"
+                ),
+                None => tracing::info!("the quorum of witnesses is met again"),
+            }
+            self.show(lost);
+        }
+    }
+
+    /// Whether a round is for more than what is published: a refresh that takes long loses nothing.
+    fn last_is_older(&self, round: &Round) -> bool {
+        round.kept.head.size > self.shared.published.load().head.size
+    }
+
+    pub(super) fn show_status(&self) {
+        self.show(self.shared.witnesses.load().quorum_lost_since);
+    }
+
+    pub(super) fn show(&self, quorum_lost_since: Option<u64>) {
+        self.shared.witnesses.store(Arc::new(WitnessesStatus {
+            witnesses: self.peers.statuses(),
+            quorum_lost_since,
+        }));
+    }
+}
+
+/// The log's signed note and the lines of its witnesses.
+fn full_note(round: &Round) -> String {
+    let mut note = round.kept.note.clone();
+    note.extend(round.lines.values().map(|line| line.line.as_str()));
+    note
+}
