@@ -108,7 +108,7 @@ impl From<ServeError> for Fail {
         match error {
             ServeError::Open(error) => error.into(),
             ServeError::Listen { .. } => Fail::new(USAGE, error),
-            ServeError::Signals(_) => Fail::new(REFUSED, error),
+            ServeError::Writer | ServeError::Signals(_) => Fail::new(REFUSED, error),
         }
     }
 }

@@ -30,6 +30,9 @@ pub enum ServeError {
         /// What the system said.
         source: io::Error,
     },
+    /// The thread that writes has ended in a panic.
+    #[error("the writer ended; nothing is cosigned")]
+    Writer,
     /// Signals cannot be heard.
     #[error("signals: {0}")]
     Signals(io::Error),
@@ -52,7 +55,7 @@ pub async fn run(
 /// Serves an open witness until `stop` turns true.
 ///
 /// # Errors
-/// [`ServeError::Listen`].
+/// [`ServeError::Listen`], [`ServeError::Writer`].
 pub async fn serve(
     witness: Arc<Witness>,
     dir: &Dir,
@@ -86,6 +89,10 @@ pub async fn serve(
                 tokio::task::block_in_place(|| witness.write_tallies());
             }
             _ = stop.wait_for(|stop| *stop) => break,
+        }
+        // Whoever started it may start it again; it would answer 500 for ever.
+        if !witness.is_running() {
+            return Err(ServeError::Writer);
         }
     }
     for door in doors {

@@ -9,7 +9,7 @@ use countersign_verifier::sign_subtree::{SignSubtree, SubtreeRefused};
 use tokio::sync::oneshot;
 
 use crate::clock::{self, Clock};
-use crate::decide::{self, Admitted, Refusal, SubtreeRefusal, judge};
+use crate::decide::{self, Admitted, Refusal, SubtreeRefusal, Verdict, judge};
 use crate::dir::Dir;
 use crate::keys::{Keys, KeysError};
 use crate::metrics::Metrics;
@@ -165,12 +165,17 @@ impl Witness {
     }
 
     async fn cosign(&self, log: Hash, asked: Admitted, qpd: Option<u32>) -> Answer {
-        // Judged here, on all cores; the writer takes it where it finds the head that it was judged by.
+        // Judged here, on all cores. What is stored now may well be the answer of no; what is to be signed is the writer's to place,
+        // which takes the verdict where it finds the head that it was judged by.
         let head = match self.store.record(&log) {
             Ok(record) => record.as_ref().map(Record::head),
             Err(error) => return failed(&error),
         };
-        let verdict = judge(head.as_ref(), &asked);
+        let verdict = match judge(head.as_ref(), &asked) {
+            Verdict::Conflict(size) => return Answer::Conflict(size),
+            Verdict::Refuse(why) => return Answer::Refused(why),
+            verdict @ (Verdict::Advance | Verdict::Same) => verdict,
+        };
         let (reply, answer) = oneshot::channel();
         let queued = self.writer.submit(Job {
             log,

@@ -15,6 +15,8 @@ use tokio_io_timeout::TimeoutStream;
 const PLACES: usize = 1_024;
 /// Headers, the next request of an open connection included, come within this time.
 const HEADER_TIME: Duration = Duration::from_secs(30);
+/// The same for connections that come while half of the places are taken: those who hold them and say nothing lose them soon.
+const HEADER_TIME_FULL: Duration = Duration::from_secs(3);
 /// An answer is taken within this time.
 const WRITE_TIME: Duration = Duration::from_secs(10);
 /// How long answers may take once the witness stops.
@@ -28,7 +30,6 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, mut stop: watch
     let places = Arc::new(Semaphore::new(PLACES));
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIME)
         .max_buf_size(HEAD_BYTES)
         .keep_alive(true);
     loop {
@@ -44,6 +45,11 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, mut stop: watch
         };
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(WRITE_TIME));
+        http.header_read_timeout(if places.available_permits() > PLACES / 2 {
+            HEADER_TIME
+        } else {
+            HEADER_TIME_FULL
+        });
         let service = TowerToHyperService::new(router.clone());
         let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
         let connection = graceful.watch(connection);

@@ -128,6 +128,27 @@ impl RocksStore {
         self.read(|db| db.get_cf(family(db, name), log.0).map_err(|e| trouble(&e)))
     }
 
+    /// Fills a batch and writes it, synced and counted. Nobody else writes in between.
+    fn write_synced(
+        &self,
+        fill: impl FnOnce(&DB, &mut WriteBatch) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut committer = self.committer();
+        let commits = committer.commits + 1;
+        self.read(|db| {
+            let mut batch = WriteBatch::default();
+            fill(db, &mut batch)?;
+            batch.put(COMMITS_KEY, commits.to_be_bytes());
+            db.write_opt(batch, &self.sync).map_err(|e| trouble(&e))
+        })?;
+        committer.commits = commits;
+        // Not synced: it comes after what it counts, so that it can only ever say too little.
+        committer
+            .mark
+            .write_all_at(&commits.to_be_bytes(), 0)
+            .map_err(|e| unavailable(&self.folder, e))
+    }
+
     fn committer(&self) -> std::sync::MutexGuard<'_, Committer> {
         self.committer
             .lock()
@@ -146,11 +167,8 @@ impl Store for RocksStore {
         if changes.is_empty() {
             return Ok(());
         }
-        let mut committer = self.committer();
-        let commits = committer.commits + 1;
-        self.read(|db| {
+        self.write_synced(|db, batch| {
             let heads = family(db, HEADS);
-            let mut batch = WriteBatch::default();
             for change in changes {
                 let stored = db
                     .get_pinned_cf(heads, change.log.0)
@@ -161,15 +179,8 @@ impl Store for RocksStore {
                 }
                 batch.put_cf(heads, change.log.0, change.next.encode());
             }
-            batch.put(COMMITS_KEY, commits.to_be_bytes());
-            db.write_opt(batch, &self.sync).map_err(|e| trouble(&e))
-        })?;
-        committer.commits = commits;
-        // Not synced: it comes after what it counts, so that it can only ever say too little.
-        committer
-            .mark
-            .write_all_at(&commits.to_be_bytes(), 0)
-            .map_err(|e| unavailable(&self.folder, e))
+            Ok(())
+        })
     }
 
     fn entry(&self, log: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
@@ -177,12 +188,11 @@ impl Store for RocksStore {
     }
 
     fn put_entries(&self, entries: &[(Hash, Vec<u8>)]) -> Result<(), StoreError> {
-        self.read(|db| {
-            let mut batch = WriteBatch::default();
+        self.write_synced(|db, batch| {
             for (log, entry) in entries {
                 batch.put_cf(family(db, LOGS), log.0, entry);
             }
-            db.write_opt(batch, &self.sync).map_err(|e| trouble(&e))
+            Ok(())
         })
     }
 

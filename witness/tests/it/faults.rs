@@ -1,9 +1,15 @@
 //! Each step of the store failed before or after it was done: whatever is answered was stored, and nothing is told twice.
 
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use countersign_verifier::checkpoint::origin_hash;
-use countersign_witness::store::{Fault, Memory, Step, Store};
+use countersign_verifier::hash::Hash;
+use countersign_witness::record::Record;
+use countersign_witness::store::{Change, Fault, Memory, Step, Store, StoreError};
+use countersign_witness::tally::Tally;
+use countersign_witness::writer::QUEUE;
 use countersign_witness::{Answer, Witness};
 
 use crate::support::{NOW, TestClock, TestLog, check_lines, keys, time, witness};
@@ -76,8 +82,7 @@ async fn after_an_uncertain_commit_another_branch_has_no_chance() {
         skip: 0,
     });
     assert_eq!(ask(&witness, &log.request(3, 9)).await, Answer::Failed);
-    // The store does not even load again: still nothing.
-    assert_eq!(ask(&witness, &fork.request(3, 9)).await, Answer::Failed);
+    // Another branch meets what is stored now; and as long as the store does not load again, nothing is signed.
     assert_eq!(
         ask(&witness, &fork.request(3, 9)).await,
         Answer::Conflict(9)
@@ -85,6 +90,7 @@ async fn after_an_uncertain_commit_another_branch_has_no_chance() {
     assert!(
         matches!(ask(&witness, &fork.request(9, 9)).await, Answer::Refused(why) if why.status() == 422)
     );
+    assert_eq!(ask(&witness, &log.request(9, 9)).await, Answer::Failed);
     assert!(matches!(
         ask(&witness, &log.request(9, 9)).await,
         Answer::Cosigned(_)
@@ -179,4 +185,89 @@ async fn a_log_that_grows_far_faster_than_announced_waits_and_nobody_else() {
         ask(&witness, &fast.request(60, 61)).await,
         Answer::Cosigned(_)
     ));
+}
+
+/// A disk that hangs: who comes when too many wait is told to come later, and who waits is answered in the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_too_many_wait_the_next_is_told_to_come_later() {
+    let store = Arc::new(Gated::default());
+    let log = TestLog::new("queue.example/log", 3);
+    let witness = witness(store.clone(), &[log.addition()]);
+    let (request, held) = (log.request(0, 3), store.gate.lock().unwrap());
+    let (mut busy, mut told) = (0, 0);
+    let mut waiting = Vec::new();
+    // One batch in the commit that hangs, a queue behind it, and more.
+    for _ in 0..2 * QUEUE {
+        let mut asked = Box::pin(witness.add_checkpoint(request.as_bytes()));
+        match poll_once(&mut asked).await {
+            Some(Answer::Busy(1)) => busy += 1,
+            Some(other) => panic!("{other:?}"),
+            None => waiting.push(asked),
+        }
+    }
+    assert!(busy > 0 && waiting.len() >= QUEUE, "{busy}");
+    drop(held);
+    for asked in waiting {
+        match asked.await {
+            Answer::Cosigned(lines) => check_lines(witness.keys(), &lines, &log.text(3)),
+            Answer::Conflict(3) => told += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(told > 0, "of one log one request advanced");
+}
+
+/// The answer, if it is there without waiting.
+async fn poll_once<T>(asked: &mut Pin<Box<impl Future<Output = T>>>) -> Option<T> {
+    std::future::poll_fn(|context| match asked.as_mut().poll(context) {
+        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+/// A store whose commits wait at a gate.
+#[derive(Default)]
+struct Gated {
+    inner: Memory,
+    gate: Mutex<()>,
+}
+
+impl Store for Gated {
+    fn record(&self, log: &Hash) -> Result<Option<Record>, StoreError> {
+        self.inner.record(log)
+    }
+
+    fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
+        let _passed = self.gate.lock().unwrap();
+        self.inner.commit(changes)
+    }
+
+    fn entry(&self, log: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.entry(log)
+    }
+
+    fn put_entries(&self, entries: &[(Hash, Vec<u8>)]) -> Result<(), StoreError> {
+        self.inner.put_entries(entries)
+    }
+
+    fn entries(
+        &self,
+        after: Option<&Hash>,
+        limit: usize,
+    ) -> Result<Vec<(Hash, Vec<u8>)>, StoreError> {
+        self.inner.entries(after, limit)
+    }
+
+    fn tally(&self, log: &Hash) -> Result<Tally, StoreError> {
+        self.inner.tally(log)
+    }
+
+    fn put_tallies(&self, tallies: &[(Hash, Tally)]) -> Result<(), StoreError> {
+        self.inner.put_tallies(tallies)
+    }
+
+    fn reload(&self) -> Result<(), StoreError> {
+        self.inner.reload()
+    }
 }
