@@ -1,7 +1,7 @@
 //! Each step of the store failed before or after it was done: whatever is answered was stored, and nothing is told twice.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::task::Poll;
 
 use countersign_verifier::checkpoint::origin_hash;
@@ -193,7 +193,8 @@ async fn when_too_many_wait_the_next_is_told_to_come_later() {
     let store = Arc::new(Gated::default());
     let log = TestLog::new("queue.example/log", 3);
     let witness = witness(store.clone(), &[log.addition()]);
-    let (request, held) = (log.request(0, 3), store.gate.lock().unwrap());
+    let request = log.request(0, 3);
+    store.close(true);
     let (mut busy, mut told) = (0, 0);
     let mut waiting = Vec::new();
     // One batch in the commit that hangs, a queue behind it, and more.
@@ -206,7 +207,7 @@ async fn when_too_many_wait_the_next_is_told_to_come_later() {
         }
     }
     assert!(busy > 0 && waiting.len() >= QUEUE, "{busy}");
-    drop(held);
+    store.close(false);
     for asked in waiting {
         match asked.await {
             Answer::Cosigned(lines) => check_lines(witness.keys(), &lines, &log.text(3)),
@@ -230,7 +231,15 @@ async fn poll_once<T>(asked: &mut Pin<Box<impl Future<Output = T>>>) -> Option<T
 #[derive(Default)]
 struct Gated {
     inner: Memory,
-    gate: Mutex<()>,
+    closed: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Gated {
+    fn close(&self, closed: bool) {
+        *self.closed.lock().unwrap() = closed;
+        self.changed.notify_all();
+    }
 }
 
 impl Store for Gated {
@@ -239,7 +248,8 @@ impl Store for Gated {
     }
 
     fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
-        let _passed = self.gate.lock().unwrap();
+        let closed = self.closed.lock().unwrap();
+        drop(self.changed.wait_while(closed, |closed| *closed).unwrap());
         self.inner.commit(changes)
     }
 
