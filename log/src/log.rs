@@ -302,7 +302,7 @@ impl<J: Judge> Log<J> {
         Status {
             committed: shared.committed.load().head,
             published: shared.published.load().head,
-            stop: match shared.stop.load_full() {
+            stop: match shared.gate.load_full().or_else(|| shared.stop.load_full()) {
                 Some(stop) => Some((*stop).clone()),
                 None if self.has_died() => Some(Stop::Died),
                 None => None,

@@ -136,3 +136,6 @@ pub(crate) fn describe(head: &Head) -> String {
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -355,4 +355,4 @@ fn refuse<J: Judge>(job: Option<Job<J>>, stop: &Stop) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -34,7 +34,7 @@ pub enum When {
     After,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Inner {
     entries: Vec<Vec<u8>>,
     tiles: HashMap<(u8, u64), Vec<u8>>,
@@ -68,6 +68,12 @@ impl MemoryStore {
     #[must_use]
     pub fn faults_used(&self) -> bool {
         self.lock().faults.is_empty()
+    }
+
+    /// A store with what this one holds now, as a backup would have it.
+    #[must_use]
+    pub fn copy(&self) -> MemoryStore {
+        MemoryStore(Mutex::new(self.lock().clone()))
     }
 
     /// Replaces stored bytes, as a broken disk would.

@@ -24,7 +24,7 @@ use crate::{
 
 /// A judge of byte strings: each is a leaf once; `no…` is refused; `due <ms>` makes a leaf fall due at that time.
 #[derive(Default)]
-struct Bytes {
+pub(crate) struct Bytes {
     leaves: u64,
     due: Vec<u64>,
 }
@@ -146,9 +146,9 @@ impl Judge for Bytes {
 }
 
 /// Clocks that stand where they are put, in milliseconds since the start; both run alike until the wall clock is set.
-struct Set(Mutex<(i128, i128)>);
+pub(crate) struct Set(pub Mutex<(i128, i128)>);
 
-const START: i128 = 1_700_000_000_000;
+pub(crate) const START: i128 = 1_700_000_000_000;
 
 impl Clocks for Set {
     fn read(&self) -> Reading {
@@ -160,7 +160,7 @@ impl Clocks for Set {
     }
 }
 
-struct Rig {
+pub(crate) struct Rig {
     store: Arc<MemoryStore>,
     clocks: Arc<Set>,
     log: Option<Log<Bytes>>,
@@ -183,7 +183,7 @@ impl Rig {
         rig
     }
 
-    fn signer() -> NoteSigner {
+    pub(crate) fn signer() -> NoteSigner {
         let key = countersign_verifier::key::PrivateKey::from_secret(
             countersign_verifier::key::Algorithm::Ed25519,
             &[1; 32],
