@@ -18,6 +18,8 @@
 //! - [`sign_subtree`]: asking a witness to cosign a subtree
 //! - [`log_list`]: lists of logs that ask to be witnessed
 //! - [`policy`]: which logs and witnesses must have signed
+//! - [`rfc6962`]: tree heads of Certificate Transparency as note signatures
+//! - [`signed`]: a tree head under the one key of its log
 //! - [`proof`]: tlog-proof files
 //! - [`multi`]: many leaves under one root in one proof
 //! - [`json`]: strict reading and the canonical form
@@ -62,8 +64,10 @@ pub mod operation;
 pub mod policy;
 pub mod proof;
 pub mod range;
+pub mod rfc6962;
 mod scan;
 pub mod sign_subtree;
+pub mod signed;
 mod signer;
 pub mod statement;
 pub mod subtree;

@@ -273,7 +273,7 @@ pub fn open<'n, 'k>(
                 id,
             });
         }
-        if matches!(key.algorithm, Algorithm::Other { .. }) {
+        if matches!(key.algorithm, Algorithm::Other { kind, .. } if kind != 0x05) {
             continue;
         }
         match verified.iter().find(|v| core::ptr::eq(v.key, key)) {

@@ -13,6 +13,7 @@ use crate::cosign;
 use crate::hash::{hex, sha256};
 use crate::limits::VKEY_BYTES_MAX;
 use crate::mldsa;
+use crate::rfc6962;
 
 pub use crate::signer::{CosignSigner, MlDsaSigner, NoteSigner};
 
@@ -56,8 +57,8 @@ pub enum Algorithm {
     CosignatureV1(VerifyingKey),
     /// Type 0x06: ML-DSA-44 over a timestamp, the origin and the head of a tree or subtree.
     MlDsa44(mldsa::PublicKey),
-    /// Type 0x05 (RFC 6962 tree heads): read and printed, its key ID checked, but its signatures are not
-    /// judged here; a note's lines under it count as those of an unknown key.
+    /// Type 0x05, RFC 6962 tree heads ([`crate::rfc6962`]): they cover size and root, and not the origin, so that only who
+    /// has set a key apart for one log can use them. Any other kind has signatures that are not judged here.
     Other {
         /// The type byte.
         kind: u8,
@@ -235,7 +236,7 @@ impl VerifierKey {
     /// line of one ([`covers_text`](Self::covers_text)).
     ///
     /// # Errors
-    /// [`BadSignature`], for a wrong length too, and always for [`Algorithm::Other`].
+    /// [`BadSignature`], for a wrong length too, and always for [`Algorithm::Other`] but that of type 0x05.
     pub fn verify(&self, text: &str, signature: &[u8]) -> Result<(), BadSignature> {
         match &self.algorithm {
             Algorithm::Ed25519(key) => {
@@ -257,6 +258,10 @@ impl VerifierKey {
                     .map(|_time| ())
                     .map_err(|_| BadSignature)
             }
+            Algorithm::Other { kind: 0x05, key } => p256_spki(key)
+                .and_then(|key| rfc6962::verify(&key, text, signature))
+                .map(|_time| ())
+                .ok_or(BadSignature),
             Algorithm::Other { .. } => Err(BadSignature),
         }
     }
