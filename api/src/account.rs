@@ -191,12 +191,7 @@ impl Account {
             });
         }
         let policy = read(files.policy())?;
-        let parsed = Policy::parse(&policy).map_err(|e| wrong(files.policy())(e.to_string()))?;
-        if !parsed.logs().iter().any(|log| log.key.to_string() == vkey) {
-            return Err(wrong(files.policy())(format!(
-                "no line `log {vkey}`: nothing of this log would verify under it"
-            )));
-        }
+        let parsed = listing(&policy, &vkey).map_err(wrong(files.policy()))?;
         let witnessed = parsed.quorum().is_some();
         let eras = witnessing::eras(parsed, &files.policies()).map_err(wrong(files.policies()))?;
         let witnesses = witnessing::witnesses(eras, settings).map_err(wrong(files.policy()))?;
@@ -229,7 +224,6 @@ impl Account {
             policy,
             witnessed,
             vkey,
-            // Another copy: the judge keeps its own.
             service: private_key(files.service_key())?,
             dir: files,
         })
@@ -290,6 +284,17 @@ pub fn policy_without_witnesses(vkey: &str) -> String {
     format!(
         "# Who must have signed a checkpoint for a proof to count (c2sp.org/tlog-policy).\nlog {vkey}\nquorum none\n"
     )
+}
+
+/// A policy that lists this log, or nothing of it would verify.
+fn listing(policy: &str, vkey: &str) -> Result<Policy, String> {
+    let policy = Policy::parse(policy).map_err(|e| e.to_string())?;
+    if policy.logs().iter().any(|log| log.key.to_string() == vkey) {
+        return Ok(policy);
+    }
+    Err(format!(
+        "no line `log {vkey}`: nothing of this log would verify under it"
+    ))
 }
 
 fn signer(origin: &str, key: &PrivateKey, files: &AccountDir) -> Result<NoteSigner, OpenError> {

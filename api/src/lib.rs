@@ -20,6 +20,7 @@ pub mod init;
 pub mod ledger;
 pub mod limits;
 pub mod metrics;
+pub mod pins;
 pub mod query;
 #[cfg(test)]
 mod reference;

@@ -81,14 +81,14 @@ fn audit(log: &str, policy: &Path, more: &[&str]) -> Audited {
 }
 
 /// A log in a folder, whose key the test holds: a copy that its operator has made.
-struct Copy {
-    folder: PathBuf,
-    signer: NoteSigner,
-    leaves: Vec<Vec<u8>>,
+pub(super) struct Copy {
+    pub(super) folder: PathBuf,
+    pub(super) signer: NoteSigner,
+    pub(super) leaves: Vec<Vec<u8>>,
 }
 
 impl Copy {
-    fn of(rig: &Rig, folder: &str) -> Copy {
+    pub(super) fn of(rig: &Rig, folder: &str) -> Copy {
         let pem = std::fs::read_to_string(rig.account("log.key")).expect("log.key");
         let key = countersign_verifier::key::PrivateKey::parse(&pem).expect("the log's key");
         let countersign_verifier::key::PrivateKey::Ed25519(secret) = key else {
@@ -103,18 +103,18 @@ impl Copy {
         copy
     }
 
-    fn log(&self) -> &str {
+    pub(super) fn log(&self) -> &str {
         self.folder.to_str().expect("UTF-8")
     }
 
-    fn put(&self, path: &str, bytes: &[u8]) {
+    pub(super) fn put(&self, path: &str, bytes: &[u8]) {
         let path = self.folder.join(path);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         std::fs::write(path, bytes).expect("a file");
     }
 
     /// Writes bundles, tiles and a signed checkpoint anew.
-    fn publish(&self) {
+    pub(super) fn publish(&self) {
         let _ = std::fs::remove_dir_all(&self.folder);
         let size = self.leaves.len() as u64;
         let mut row: Vec<Hash> = self.leaves.iter().map(|leaf| leaf_hash(leaf)).collect();
@@ -141,7 +141,7 @@ impl Copy {
         self.sign("localhost/dev", size, root);
     }
 
-    fn sign(&self, origin: &str, size: u64, root: Hash) {
+    pub(super) fn sign(&self, origin: &str, size: u64, root: Hash) {
         let text = format!("{origin}\n{size}\n{}\n", root.to_base64());
         self.put(
             "checkpoint",

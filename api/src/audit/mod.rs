@@ -4,6 +4,7 @@
 //! every signature, by the keys that the leaves themselves enrol. Nothing of what is served is believed: what counts is the
 //! policy, the checkpoint's signatures under it, and what follows from the bytes.
 
+mod conclude;
 mod cores;
 mod edge;
 mod kept;
@@ -201,6 +202,3 @@ fn finish(
     report.take(work.faults);
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

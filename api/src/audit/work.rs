@@ -13,7 +13,7 @@ use super::{
     edge::Edge,
     kept::{self, Kept},
     own::{Named, Own},
-    report::{Check, Class, Faults, Report},
+    report::{Class, Faults},
 };
 use crate::foreign::{ForeignError, Piece};
 
@@ -29,17 +29,17 @@ pub(super) struct Work {
     pub(super) edge: Edge,
     pub(super) faults: Faults,
     /// Of a log of ours.
-    own: Option<Own>,
-    replay: bool,
+    pub(super) own: Option<Own>,
+    pub(super) replay: bool,
     origin: String,
     /// The size of the signed tree: what is served is as wide as that makes it.
-    size: u64,
-    tiles: u64,
+    pub(super) size: u64,
+    pub(super) tiles: u64,
     /// Where a tile says otherwise than the entries: the tile, the place in it.
-    apart: Vec<(Tile, u64)>,
-    apart_count: u64,
+    pub(super) apart: Vec<(Tile, u64)>,
+    pub(super) apart_count: u64,
     /// Why a tile could not be compared, where that is not the log's fault.
-    untold: Option<String>,
+    pub(super) untold: Option<String>,
 }
 
 /// How the way through ended.
@@ -235,119 +235,6 @@ impl Work {
             edge: self.edge.clone(),
             state: self.own.as_ref().map(|own| own.state.clone()),
             replay: self.replay,
-        }
-    }
-
-    /// The checks after that of the entries.
-    pub(super) fn conclude(&mut self, entries: &Check, target: u64, report: &mut Report) {
-        let tiles = self.tiles_check(entries.status);
-        report.checks.push(tiles);
-        let Some(own) = &self.own else {
-            let why = if target == 0 {
-                "the tree is empty"
-            } else {
-                "entries of another application, taken as the bytes that they are"
-            };
-            report.skip_rest(why);
-            return;
-        };
-        let (entry, state) = (self.faults.of(Class::Entry), self.faults.of(Class::State));
-        let so_far = own.state.size;
-        let leaves = match own.stopped {
-            _ if entry + state > 0 => {
-                let what = format!("{} faults in what the leaves say", entry + state);
-                (Status::Fail, what)
-            }
-            Some((at, true)) => {
-                let what = format!("leaf {at} is of a newer form than this release reads");
-                (Status::Unknown, what)
-            }
-            _ if entries.status == Status::Unknown => (
-                Status::Unknown,
-                format!("the first {so_far} are well-formed"),
-            ),
-            _ => (
-                Status::Pass,
-                format!("{so_far} leaves, each in its one form"),
-            ),
-        };
-        let what = format!(
-            "{} signatures under keys that the leaves enrol",
-            own.signatures
-        );
-        let signatures = match (self.faults.of(Class::Key), own.stopped) {
-            (0, None) => (Status::Pass, what),
-            (0, Some((at, _))) => (
-                Status::Unknown,
-                format!("{what}; from leaf {at} on it is not known whose keys they are"),
-            ),
-            (bad, _) => (Status::Fail, format!("{bad} faults among {what}")),
-        };
-        let decisions = match (self.replay, own.stopped) {
-            (false, _) => (
-                Status::Skipped,
-                "the operator's word: --replay judges them again".to_owned(),
-            ),
-            (true, _) if state > 0 => (Status::Fail, format!("{state} do not follow the rules")),
-            (true, Some((at, _))) => (Status::Unknown, format!("leaf {at} ends what is known")),
-            (true, None) => {
-                let taken = match own.taken {
-                    0 => String::new(),
-                    n => format!("; what {n} of them say of the log itself was taken as recorded"),
-                };
-                let what = format!("{} follow the rules{taken}", own.decisions);
-                (Status::Pass, what)
-            }
-        };
-        for (name, (status, what)) in [
-            ("leaves", leaves),
-            ("signatures", signatures),
-            ("decisions", decisions),
-        ] {
-            report.checks.push(Check::new(name, status, what));
-        }
-    }
-
-    /// Says of each difference between tiles and entries who is wrong: the entries, if they do not lead to the signed root.
-    fn tiles_check(&mut self, entries: Status) -> Check {
-        let leaf_level = self.apart.iter().any(|(tile, _)| tile.level == 0);
-        for (tile, place) in std::mem::take(&mut self.apart) {
-            let (path, index) = (tile.path(), tile.index * u64::from(WIDTH) + place);
-            match (entries, tile.level) {
-                (Status::Fail, 0) => {
-                    let what = format!("not the entry whose hash stands in {path}");
-                    self.faults.add(Class::Entry, Some(index), what);
-                }
-                // What is above a changed entry is another one too.
-                (Status::Fail, _) if leaf_level => {}
-                (_, 0) => {
-                    let what = format!("{path}: hash {place} is not that of the entry");
-                    self.faults.add(Class::Tile, Some(index), what);
-                }
-                (_, level) => {
-                    let what = format!(
-                        "{path}: hash {place} does not follow from level {}",
-                        level - 1
-                    );
-                    self.faults.add(Class::Tile, None, what);
-                }
-            }
-        }
-        if entries == Status::Fail && self.faults.count() == 0 {
-            let what = "entries and tiles agree, and lead to another root than the log has signed";
-            self.faults.add(Class::Head, None, what);
-        }
-        let compared = format!("{} tiles compared with the entries", self.tiles);
-        let faults = self.faults.of(Class::Tile);
-        match (&self.untold, entries) {
-            _ if self.apart_count > 0 || faults > 0 => Check::new(
-                "tiles",
-                Status::Fail,
-                format!("{compared}; {} hashes differ", self.apart_count),
-            ),
-            (Some(why), _) => Check::new("tiles", Status::Unknown, why.clone()),
-            (None, Status::Unknown) => Check::new("tiles", Status::Unknown, compared),
-            (None, _) => Check::new("tiles", Status::Pass, compared + ", all alike"),
         }
     }
 }

@@ -10,11 +10,13 @@ mod enrol;
 mod evidence;
 mod foreign;
 mod fork;
+mod head;
 mod identity;
 mod init;
 mod key;
 mod keys;
 mod out;
+mod pin;
 mod place;
 mod possession;
 mod receipt_policy;
@@ -67,6 +69,8 @@ enum Command {
     Witness(witness::WitnessArgs),
     Audit(audit::AuditArgs),
     Fork(fork::Fork),
+    Head(head::HeadArgs),
+    Pin(pin::PinArgs),
     Call(call::CallArgs),
     Bench(bench::BenchArgs),
     #[command(hide = true)]
@@ -124,6 +128,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Witness(args) => Ok(witness::run(&args)),
         Command::Audit(args) => audit::run(&args),
         Command::Fork(args) => Ok(fork::run(&args)),
+        Command::Head(args) => head::run(&args),
+        Command::Pin(args) => pin::run(&args),
         Command::Call(args) => call::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Reference(args) => reference::run(&args),

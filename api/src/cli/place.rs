@@ -111,6 +111,11 @@ impl DirArg {
 }
 
 impl KeyArg {
+    /// This key, for the account that the service names.
+    pub fn of(key: Option<PathBuf>) -> KeyArg {
+        KeyArg { key, origin: None }
+    }
+
     /// The caller's key.
     pub fn read(&self, dir: &DirArg) -> anyhow::Result<PrivateKey> {
         match &self.key {

@@ -42,7 +42,8 @@ impl WaitArgs {
         self.deadline_ms.map(Duration::from_millis)
     }
 
-    fn options(self) -> CallOptions {
+    /// What is asked of an answer.
+    pub fn options(self) -> CallOptions {
         CallOptions {
             wait: self.wait,
             deadline: self.deadline(),

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::{
     error::ClientError,
     health::json as parse,
-    http::{Client, TIMEOUT, send},
+    http::{Answer, Client, TIMEOUT, send},
     submit::Wait,
 };
 
@@ -68,6 +68,19 @@ struct Members {
     entry: Option<Entry>,
 }
 
+impl ToolAnswer {
+    pub(super) fn read(answer: &Answer) -> Result<ToolAnswer, ClientError> {
+        let Members { result, entry } = parse(answer)?;
+        let text = String::from_utf8_lossy(&answer.body).trim_end().to_owned();
+        Ok(ToolAnswer {
+            result,
+            entry,
+            reached: answer.status == 200,
+            text,
+        })
+    }
+}
+
 impl Client {
     /// Posts `body` to a tool: `{"signed": …}` for a write, the arguments themselves for a read with the client's token.
     ///
@@ -85,14 +98,7 @@ impl Client {
             RESULT_BYTES_MAX,
         )
         .await?;
-        let Members { result, entry } = parse(&answer)?;
-        let text = String::from_utf8_lossy(&answer.body).trim_end().to_owned();
-        Ok(ToolAnswer {
-            result,
-            entry,
-            reached: answer.status == 200,
-            text,
-        })
+        ToolAnswer::read(&answer)
     }
 
     /// Runs a tool as an operation for the log of `origin`, signed with `key`. Under the same `nonce` (16 to 64 characters, see

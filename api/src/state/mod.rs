@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::code::Code;
 
+pub mod head;
 pub mod identity;
 pub mod opened;
 pub mod receipt;
@@ -21,6 +22,7 @@ pub mod refusal;
 mod snapshot;
 pub mod verb;
 
+pub use head::Heads;
 pub use identity::{Identities, Identity};
 pub use opened::Opened;
 pub use receipt::ReceiptPolicy;
@@ -39,6 +41,8 @@ pub struct State {
     pub identities: Identities,
     /// What is taken as a receipt.
     pub receipts: ReceiptPolicy,
+    /// The logs that are tracked, and the heads that were seen of them.
+    pub heads: Heads,
     /// Recent refusals, of which a repeat is not logged again.
     pub refusals: Refusals,
 }
@@ -111,6 +115,8 @@ impl State {
                 self.at
             ));
         }
+        // Of the leaf, before it is taken in: what it changes may keep when that was.
+        self.at = at;
         match leaf {
             Leaf::System(system) => self.apply_system(system.event_type, system.event)?,
             _ if index == 0 => return Err("the first leaf is not `opened`".into()),

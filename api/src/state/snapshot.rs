@@ -4,14 +4,14 @@ use countersign_verifier::{base64, hash::Hash, leaf::Class};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Identity, Opened, ReceiptPolicy, State,
+    Heads, Identity, Opened, ReceiptPolicy, State, head,
     identity::{Change, Possession},
     opened::spki,
     refusal::Kind,
 };
 
 /// Raised whenever the form changes: a snapshot of another form is no snapshot, and the leaves are replayed.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 struct Form {
@@ -21,6 +21,7 @@ struct Form {
     opened: Option<String>,
     identities: Vec<Row>,
     receipts: ReceiptPolicy,
+    heads: Vec<head::Row>,
     refusals: Vec<(String, u64, u64)>,
 }
 
@@ -64,6 +65,7 @@ impl State {
             opened: self.opened.as_ref().map(Opened::to_event),
             identities: self.identities.iter().map(row).collect(),
             receipts: self.receipts.clone(),
+            heads: self.heads.to_rows(),
             refusals: self
                 .refusals
                 .iter()
@@ -91,6 +93,7 @@ impl State {
             size: form.size,
             at: form.at,
             receipts: form.receipts,
+            heads: Heads::from_rows(form.heads)?,
             ..State::default()
         };
         if let Some(event) = form.opened {

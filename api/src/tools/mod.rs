@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{error::Problem, state::State};
 
+pub mod head;
 pub mod identity;
 
 /// One argument of a tool.
@@ -50,6 +51,9 @@ pub const TOOLS: &[Tool] = &[
     identity::REVOKE,
     identity::LIST,
     identity::RECEIPT_POLICY,
+    head::TRACK,
+    head::SUBMIT,
+    head::LIST,
 ];
 
 /// The tool of this name.

@@ -23,6 +23,7 @@ use crate::{
 
 pub mod answer;
 mod body;
+mod heads;
 mod health;
 mod logs;
 mod ndjson;
@@ -46,6 +47,7 @@ pub fn router(app: Shared) -> Router {
         .route("/evidence/{index}", get(logs::evidence))
         .route("/evidence/hash/{leaf_hash}", get(logs::evidence_by_hash))
         .route("/evidence-set", get(logs::evidence_set))
+        .route("/heads", get(logs::heads).post(heads::submit))
         .route("/receipts", post(receipts::receipts).fallback(method));
     Router::new()
         .route("/", get(page::index))
@@ -117,6 +119,7 @@ fn door(path: &str) -> &'static str {
         (Some("metrics"), ..) => "metrics",
         (Some("v1"), ..) => "tools",
         (Some("log"), _, Some("receipts")) => "receipts",
+        (Some("log"), _, Some("heads")) => "heads",
         (Some("log"), _, Some("tile")) => "tiles",
         (Some("log"), _, Some("checkpoint")) => "checkpoint",
         (Some("log"), _, Some("evidence" | "evidence-set")) => "evidence",

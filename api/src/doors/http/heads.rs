@@ -1,0 +1,196 @@
+//! `/log/<account>/heads`: signed heads of the logs that an account tracks, taken and listed.
+
+use std::time::Instant;
+
+use axum::{
+    extract::{Path, Query, Request as HttpRequest, State, rejection::QueryRejection},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use countersign_verifier::{
+    add_checkpoint::AddCheckpoint,
+    dsse::Envelope,
+    hash::sha256,
+    leaf::{Leaf, Millis},
+    limits::ADD_CHECKPOINT_BYTES_MAX,
+    note::Note,
+    operation::{Operation, PAYLOAD_TYPE},
+};
+use serde_json::{Value, json};
+
+use super::{Shared, answer, body};
+use crate::{
+    account::Account,
+    app::App,
+    error::{Code, Problem},
+    ledger::Request,
+    state::{self, At, Caller, Decided, head},
+    submit,
+};
+
+/// A note that is longer is recorded with its log's own signatures alone: it must fit a signed payload of 40,000 bytes, with 63
+/// hashes of 47 beside it.
+const NOTE_WHOLE_MAX: usize = 32 << 10;
+
+pub(super) async fn submit(
+    State(app): State<Shared>,
+    Path(account): Path<String>,
+    ask: Result<Query<answer::Ask>, QueryRejection>,
+    request: HttpRequest,
+) -> Response {
+    let begun = Instant::now();
+    let answer = take(&app, &account, ask, request)
+        .await
+        .unwrap_or_else(IntoResponse::into_response);
+    app.metrics.wrote(begun.elapsed().as_secs_f64());
+    answer
+}
+
+/// What was posted.
+struct Posted {
+    note: String,
+    /// Where the proof begins, if there is one.
+    proof: Option<(u64, Vec<String>)>,
+}
+
+async fn take(
+    app: &Shared,
+    account: &str,
+    ask: Result<Query<answer::Ask>, QueryRejection>,
+    request: HttpRequest,
+) -> Result<Response, Problem> {
+    // The tracked log's signature authenticates a head, in a private account too.
+    let account = app
+        .accounts
+        .get(account)
+        .ok_or_else(|| Problem::new(Code::NotFound, "no account of this name here"))?
+        .clone();
+    let Query(ask) =
+        ask.map_err(|e| Problem::new(Code::Malformed, format!("query: {}", e.body_text())))?;
+    let wanted = ask.wanted(&account)?;
+    let (bytes, _held) = body::read(app, request, ADD_CHECKPOINT_BYTES_MAX).await?;
+    let posted = Posted::parse(&bytes)?;
+    let version = account.reader().version();
+    let envelope = match version.head_recorded(&posted.note, posted.proof.is_some()) {
+        Some(index) => recorded(&account, index).await?,
+        None => ask_service(app, &account, &version, &posted)?,
+    };
+    let request = submit::prepare_operation(&version, envelope)?;
+    let nonce = request.operation.nonce.clone();
+    let requests = vec![Request::Operation(Box::new(request))];
+    let mut written = submit::write(&account, requests, wanted).await?;
+    // OK because one request has one answer.
+    let written = written.pop().expect("heads::take")?;
+    let result = |_: &Value, effect: &serde_json::Map<String, Value>| Value::Object(effect.clone());
+    let (status, value) = answer::operation(app, &account, &written, wanted, &nonce, result)?;
+    // OK because both statuses are constants of `answer`.
+    Ok(body::json(
+        StatusCode::from_u16(status).expect("heads::take: status"),
+        value.to_string(),
+    ))
+}
+
+impl Posted {
+    /// A note alone, or as in add-checkpoint: `old` and a size, hashes, an empty line, the note.
+    fn parse(bytes: &[u8]) -> Result<Posted, Problem> {
+        let malformed =
+            |why: &dyn std::fmt::Display| Problem::new(Code::Malformed, why.to_string());
+        if !bytes.starts_with(b"old ") {
+            let note = Note::parse(bytes).map_err(|e| malformed(&e))?;
+            return Ok(Posted {
+                note: short(&note),
+                proof: None,
+            });
+        }
+        let asked = AddCheckpoint::parse(bytes).map_err(|e| malformed(&e))?;
+        let hashes: Vec<String> = asked.proof.iter().map(|hash| hash.to_base64()).collect();
+        Ok(Posted {
+            note: short(&asked.note),
+            proof: (!hashes.is_empty()).then_some((asked.old, hashes)),
+        })
+    }
+}
+
+/// The note as it came; a long one without its cosignatures, which are other readers' business.
+fn short(note: &Note<'_>) -> String {
+    let whole = note.to_string();
+    if whole.len() <= NOTE_WHOLE_MAX {
+        return whole;
+    }
+    // By their lengths, 72 and 2,428 bytes: no kind of log's signature has either.
+    let is_cosignature = |length: usize| matches!(length, 72 | 2_428);
+    let kept = note
+        .signatures
+        .iter()
+        .filter(|line| !is_cosignature(line.signature.len()))
+        .map(ToString::to_string);
+    let kept: Vec<String> = kept.collect();
+    countersign_verifier::note::join(note.text, kept.iter().map(String::as_str))
+}
+
+/// The envelope of the leaf that records a head: asked again, the writer answers with that leaf.
+async fn recorded(account: &std::sync::Arc<Account>, index: u64) -> Result<Envelope, Problem> {
+    let account = account.clone();
+    let read = move || {
+        let found = account.reader().leaf(index);
+        let leaf = found.map_err(|e| crate::query::unreadable(&e))?;
+        let leaf = leaf.ok_or_else(|| Problem::internal(&"a head's leaf is not there"))?;
+        match Leaf::parse(&leaf) {
+            Ok(Leaf::Operation(operation)) => Ok(operation.envelope),
+            _ => Err(Problem::internal(&"a head's leaf is no operation")),
+        }
+    };
+    tokio::task::spawn_blocking(read)
+        .await
+        .map_err(|e| Problem::internal(&e))?
+}
+
+/// The head as an operation of the account's service identity. One that would be refused is no leaf.
+fn ask_service(
+    app: &App,
+    account: &Account,
+    version: &state::State,
+    posted: &Posted,
+) -> Result<Envelope, Problem> {
+    let mut arguments = json!({"checkpoint": posted.note});
+    if let Some((old, proof)) = &posted.proof {
+        let origin = posted.note.split('\n').next().unwrap_or_default();
+        let proved = version.heads.get(origin).and_then(|t| t.proved.as_ref());
+        if let Some(proved) = proved.filter(|proved| proved.size != *old) {
+            let why = format!(
+                "the proof begins at size {old}, and the last proved head has {}",
+                proved.size
+            );
+            return Err(Problem::new(Code::ProofInvalid, why).with("from", proved.size));
+        }
+        arguments["proof"] = proof.clone().into();
+    }
+    let operation = Operation {
+        tool: head::SUBMIT.tool.into(),
+        log: account.origin.clone(),
+        session: None,
+        // The same head with the same proof is one request, whoever brings it.
+        nonce: sha256(arguments.to_string().as_bytes()).to_hex(),
+        arguments,
+        issued_at: Millis(app.now_ms()),
+        prev: Vec::new(),
+        observed: None,
+    };
+    let id = account.service.public().identity();
+    let service = version
+        .identities
+        .get(&id)
+        .ok_or_else(|| Problem::internal(&"the account has no service identity"))?;
+    let at = At {
+        at: version.at,
+        index: version.size,
+    };
+    let decided = version.decide(&Caller { identity: service }, &operation, at);
+    if let Decided::Refused(code, message, detail) = decided {
+        let mut problem = Problem::new(code, message);
+        problem.detail = detail;
+        return Err(problem);
+    }
+    let keys = std::slice::from_ref(&account.service);
+    Ok(Envelope::sign(PAYLOAD_TYPE, &operation.to_json(), keys))
+}

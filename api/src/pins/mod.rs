@@ -1,0 +1,12 @@
+//! Pins: heads of logs that somebody keeps, to see later whether the log still has the history that it had.
+//!
+//! A folder of plain files, a folder a log: `log.json` says which log, under which key, and where it is read; `<size>.checkpoint`
+//! is a head as the log signed it; `<size>.edge` holds the nodes of its tree's edge, without which a stranger could not be shown
+//! that a later tree is none that it grew into; `<size>-<size>.fork.json` is that evidence.
+
+mod compare;
+mod store;
+
+pub use compare::{Finding, compare};
+pub use store::{Head, LogFile, PinError, Pinned, Pins};
+

@@ -1,0 +1,258 @@
+//! Heads of other logs: tracked, taken, proved, and never asked for by the service itself.
+
+use serde_json::{Value, json};
+
+use super::audit::Copy;
+use crate::rig::{Answer, Rig, clean, countersign, key, receipt, workspace};
+
+fn vectors() -> Vec<Value> {
+    let path = workspace().join("tests/vectors/checkpoint_signed.json");
+    let text = std::fs::read_to_string(path).expect("vectors");
+    let file: Value = serde_json::from_str(&text).expect("JSON");
+    file["vectors"].as_array().expect("vectors").clone()
+}
+
+fn post(rig: &mut Rig, body: &str) -> Answer {
+    let answer = rig
+        .http()
+        .post("/log/dev/heads", "text/plain", body.as_bytes());
+    rig.check();
+    answer
+}
+
+fn outcome(answer: &Answer) -> (String, u64) {
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let json = answer.json();
+    let word = json["result"]["outcome"].as_str().expect("an outcome");
+    (
+        word.to_owned(),
+        json["entry"]["index"].as_u64().expect("an index"),
+    )
+}
+
+#[test]
+fn real_checkpoints_are_recorded_or_refused_for_the_right_reason() {
+    let mut rig = Rig::up();
+    let mut seen = 0;
+    for vector in vectors() {
+        let note = vector["note"].as_str().expect("a note");
+        let origin = note.split('\n').next().expect("a line");
+        let lines = vector["signatures"].as_array().cloned().unwrap_or_default();
+        let signed = |vkey: &&Value| {
+            let vkey = vkey.as_str().expect("a vkey");
+            lines.iter().any(|line| {
+                let name = format!(
+                    "{}+{}+",
+                    line["name"].as_str().unwrap(),
+                    line["key_id"].as_str().unwrap()
+                );
+                line["status"] == "verifies" && vkey.starts_with(&name)
+            })
+        };
+        let keys = vector["vkeys"].as_array().expect("vkeys");
+        let log_key = keys
+            .iter()
+            .find(signed)
+            .filter(|_| vector["result"] == "ok");
+        let before = rig.size();
+        match log_key {
+            Some(vkey) => {
+                let tracked = rig.call("head_track", json!({"vkey": vkey, "origin": origin}));
+                if tracked.status != 200 {
+                    tracked.problem(409, "HEAD_TRACKED");
+                }
+                // Several heads of one log come in no order, and some logs have two keys.
+                let answer = post(&mut rig, note);
+                if answer.status == 200 {
+                    let (word, index) = outcome(&answer);
+                    assert!(
+                        ["consistent", "unproven", "stale"].contains(&&*word),
+                        "{word}: {vector}"
+                    );
+                    assert_eq!(outcome(&post(&mut rig, note)).1, index, "{vector}");
+                    seen += 1;
+                } else {
+                    answer.problem(422, "CHECKPOINT_INVALID");
+                }
+            }
+            None => {
+                let answer = post(&mut rig, note);
+                assert!(
+                    [400, 404, 422].contains(&answer.status),
+                    "{vector} {}",
+                    answer.text()
+                );
+                assert_eq!(rig.size(), before, "a refused head is no leaf");
+            }
+        }
+    }
+    assert!(seen > 35, "{seen}");
+    let list = rig.get("/log/dev/heads").json();
+    let origins: Vec<&str> = list["logs"]
+        .as_array()
+        .expect("logs")
+        .iter()
+        .filter_map(|l| l["origin"].as_str())
+        .collect();
+    assert!(
+        origins.contains(&"go.sum database tree") && origins.is_sorted(),
+        "{origins:?}"
+    );
+    rig.restart();
+    assert_eq!(rig.get("/log/dev/heads").json()["logs"], list["logs"]);
+    let signed = rig.call("head_list", json!({"limit": 3})).json();
+    assert_eq!(signed["result"]["logs"][0], list["logs"][0]);
+    // The rules say the same when they are asked again.
+    let url = format!("{}/log/dev", rig.service.url);
+    let audited = clean(countersign())
+        .args(["audit", &url, "--replay", "--policy"])
+        .arg(&rig.service.policy)
+        .output()
+        .expect("countersign runs");
+    assert_eq!(
+        audited.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&audited.stdout)
+    );
+}
+
+/// The command line's `head submit` of a log, against a rig's account.
+fn submit(rig: &mut Rig, log: &str) -> (Option<i32>, String) {
+    let output = clean(countersign())
+        .args(["head", "submit", log, "--dir"])
+        .arg(rig.dir())
+        .output()
+        .expect("countersign runs");
+    rig.check();
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&text).into_owned(),
+    )
+}
+
+#[test]
+fn a_log_is_followed_by_proofs_out_of_its_own_tiles() {
+    let mut other = Rig::up();
+    let owner = other.owner();
+    let lines: Vec<Vec<u8>> = (0..300)
+        .map(|n| receipt(&format!("{n}"), &owner).to_json())
+        .collect();
+    other.submit_lines(&lines);
+    let mut copy = Copy::of(&other, "copy");
+    let mut rig = Rig::up();
+    let (code, text) = submit(&mut rig, copy.log());
+    assert!(code == Some(2) && text.contains("head track"), "{text}");
+    let denied = {
+        let member = key("member");
+        rig.enroll("member", &member);
+        let call = crate::rig::Call::new("head_track", json!({"vkey": other.service.vkey}));
+        rig.call_as(&member, &call)
+    };
+    denied.problem(403, "NOT_ALLOWED");
+    let tracked = clean(countersign())
+        .args([
+            "head",
+            "track",
+            &other.service.vkey,
+            "--origin",
+            "localhost/dev",
+            "--dir",
+        ])
+        .arg(rig.dir())
+        .output()
+        .expect("countersign runs");
+    assert!(tracked.status.success(), "{tracked:?}");
+
+    let (code, text) = submit(&mut rig, copy.log());
+    assert!(
+        code == Some(0) && text.contains("outcome=consistent"),
+        "{text}"
+    );
+    let all = copy.leaves.clone();
+    copy.leaves.extend(all[..250].to_vec());
+    copy.publish();
+    let (code, text) = submit(&mut rig, copy.log());
+    assert!(
+        code == Some(0) && text.contains("outcome=consistent") && text.contains("size=551"),
+        "{text}"
+    );
+    let log = rig.get("/log/dev/heads").json()["logs"][0].clone();
+    assert_eq!(
+        (&log["proved"]["size"], &log["unproven_since"]),
+        (&json!(551), &Value::Null)
+    );
+
+    // A note alone proves nothing.
+    copy.leaves.extend(all[..10].to_vec());
+    copy.publish();
+    let file = copy.folder.join("checkpoint");
+    let (code, text) = submit(&mut rig, file.to_str().expect("UTF-8"));
+    assert!(
+        code == Some(3) && text.contains("outcome=unproven"),
+        "{text}"
+    );
+    let (code, text) = submit(&mut rig, copy.log());
+    assert!(
+        code == Some(0) && text.contains("outcome=consistent"),
+        "{text}"
+    );
+    // A proof that fails is refused, and no leaf.
+    let size = rig.size();
+    let note = std::fs::read_to_string(&file).expect("a checkpoint");
+    copy.leaves.extend(all[..10].to_vec());
+    copy.publish();
+    let newer = std::fs::read_to_string(&file).expect("a checkpoint");
+    let hash = countersign_verifier::hash::leaf_hash(b"x").to_base64();
+    for body in [
+        format!("old 561\n{hash}\n\n{newer}"),
+        format!("old 9\n{hash}\n\n{newer}"),
+    ] {
+        let answer = post(&mut rig, &body);
+        answer.problem(422, "PROOF_INVALID");
+    }
+    for (body, status, code) in [
+        ("old 1\n\nx", 400, "MALFORMED"),
+        ("", 400, "MALFORMED"),
+        (
+            &note.replacen("localhost/dev", "localhost/odd", 1),
+            404,
+            "NOT_FOUND",
+        ),
+        (
+            &note.replacen("\n561\n", "\n562\n", 1),
+            422,
+            "CHECKPOINT_INVALID",
+        ),
+    ] {
+        post(&mut rig, body).problem(status, code);
+    }
+    assert_eq!(rig.size(), size);
+
+    // Two heads of one size: both are leaves, and the log has forked.
+    copy.leaves.truncate(551);
+    copy.leaves.swap(5, 6);
+    copy.publish();
+    let (code, text) = submit(&mut rig, copy.log());
+    assert!(code == Some(1) && text.contains("outcome=fork"), "{text}");
+    // Behind growth the tiles show it.
+    copy.leaves.extend(all);
+    copy.publish();
+    let (code, text) = submit(&mut rig, copy.log());
+    assert!(
+        code == Some(1) && text.contains("THE HISTORY WAS REWRITTEN"),
+        "{text}"
+    );
+    assert!(text.contains("outcome=unproven"), "{text}");
+    let list = clean(countersign())
+        .args(["head", "list", "--dir"])
+        .arg(rig.dir())
+        .output()
+        .expect("countersign runs");
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    assert!(
+        list.contains("FORK: leaves") && list.contains("unproven since"),
+        "{list}"
+    );
+}
