@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::fs::FlockOperation;
+
 /// Where a command looks when it is told nothing.
 pub const DEFAULT_DIR: &str = "./countersign-witness-data";
 
@@ -15,6 +17,10 @@ pub const DEFAULT_DIR: &str = "./countersign-witness-data";
 pub struct Dir {
     root: PathBuf,
 }
+
+/// The lock on a directory, held as long as this lives.
+#[derive(Debug)]
+pub struct Held(#[expect(dead_code, reason = "held, not read")] File);
 
 impl Dir {
     /// The directory at `root`.
@@ -69,6 +75,17 @@ impl Dir {
     #[must_use]
     pub fn admin_socket(&self) -> PathBuf {
         self.root.join("admin.sock")
+    }
+
+    /// Takes the directory for this process. It is the directory itself that is locked: a lock file can be taken for a leftover and
+    /// removed, and two witnesses on one directory could cosign two branches.
+    ///
+    /// # Errors
+    /// `WouldBlock` if another process holds it; what the system says.
+    pub fn lock(&self) -> io::Result<Held> {
+        let directory = File::open(&self.root)?;
+        rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Held(directory))
     }
 
     /// Makes the directory, mode 0700, with its parents.

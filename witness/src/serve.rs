@@ -33,21 +33,33 @@ pub enum ServeError {
     /// The thread that writes has ended in a panic.
     #[error("the writer ended; nothing is cosigned")]
     Writer,
-    /// Signals cannot be heard.
+    /// Signals, or the end of whoever started it, cannot be heard.
     #[error("signals: {0}")]
     Signals(io::Error),
 }
 
-/// Serves the witness at `dir` until SIGTERM or SIGINT. `ready` is called once requests are accepted.
+/// Serves the witness at `dir` until SIGTERM or SIGINT, or with `with_parent` until standard input ends. `ready` is called once
+/// requests are accepted.
 ///
 /// # Errors
 /// [`ServeError`].
 pub async fn run(
     dir: &Dir,
     address: SocketAddr,
+    with_parent: bool,
     ready: impl FnOnce(&Witness, SocketAddr),
 ) -> Result<(), ServeError> {
-    let stop = signals().map_err(ServeError::Signals)?;
+    let (stopping, stop) = watch::channel(false);
+    signals(stopping.clone()).map_err(ServeError::Signals)?;
+    if with_parent {
+        let watching = std::thread::Builder::new().name("parent".into());
+        let watching = watching.spawn(move || {
+            until_end(&mut io::stdin().lock());
+            tracing::info!("whoever started this has ended; stopping");
+            stopping.send_replace(true);
+        });
+        watching.map_err(ServeError::Signals)?;
+    }
     let witness = tokio::task::block_in_place(|| Witness::open(dir))?;
     serve(Arc::new(witness), dir, address, stop, ready).await
 }
@@ -108,8 +120,7 @@ pub async fn serve(
 }
 
 /// SIGTERM and SIGINT stop; a second one stops at once, which loses nothing that was answered.
-fn signals() -> io::Result<watch::Receiver<bool>> {
-    let (stopping, stop) = watch::channel(false);
+fn signals(stopping: watch::Sender<bool>) -> io::Result<()> {
     let mut term = signal(SignalKind::terminate())?;
     let mut int = signal(SignalKind::interrupt())?;
     tokio::spawn(async move {
@@ -124,5 +135,18 @@ fn signals() -> io::Result<watch::Receiver<bool>> {
             tracing::info!("stopping");
         }
     });
-    Ok(stop)
+    Ok(())
+}
+
+/// Returns once there is nothing more to read: a pipe's other end is closed however its process ended, by SIGKILL too.
+fn until_end(input: &mut impl io::Read) {
+    let mut thrown_away = [0; 64];
+    loop {
+        match input.read(&mut thrown_away) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
 }

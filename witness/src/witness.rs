@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::clock::{self, Clock};
 use crate::decide::{self, Admitted, Refusal, SubtreeRefusal, Verdict, judge};
-use crate::dir::Dir;
+use crate::dir::{Dir, Held};
 use crate::keys::{Keys, KeysError};
 use crate::metrics::Metrics;
 use crate::record::Record;
@@ -28,6 +28,8 @@ pub struct Witness {
     clock: Arc<Clock>,
     tallies: Tallies,
     metrics: Arc<Metrics>,
+    /// The last to be dropped: nobody else may have the directory while something here still writes.
+    _held: Option<Held>,
 }
 
 /// What a witness says to an add-checkpoint request (c2sp.org/tlog-witness).
@@ -79,8 +81,19 @@ impl Witness {
     /// [`OpenError`].
     pub fn open(dir: &Dir) -> Result<Witness, OpenError> {
         let keys = Keys::load(dir)?;
+        let held = dir.lock().map_err(|error| {
+            let what = format!("{}: {error}", dir.root().display());
+            match error.kind() {
+                std::io::ErrorKind::WouldBlock => {
+                    StoreError::InUse(what + " (in use by another process)")
+                }
+                _ => StoreError::Unavailable(what),
+            }
+        })?;
         let store = RocksStore::open(&dir.db(), &dir.commits())?;
-        Witness::new(keys, Arc::new(store), Box::new(clock::wall))
+        let mut witness = Witness::new(keys, Arc::new(store), Box::new(clock::wall))?;
+        witness._held = Some(held);
+        Ok(witness)
     }
 
     /// A witness of these parts.
@@ -106,6 +119,7 @@ impl Witness {
             clock,
             tallies: Tallies::default(),
             metrics,
+            _held: None,
         })
     }
 

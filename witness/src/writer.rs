@@ -189,7 +189,12 @@ impl Work {
         let mut waiting = Vec::with_capacity(jobs.len());
         let ready = self.read_again();
         for job in jobs {
-            let tip = ready.clone().and_then(|()| self.tip(&mut tips, job.log));
+            let tip = match &ready {
+                Ok(()) => self.tip(&mut tips, job.log).inspect_err(|error| {
+                    tracing::error!(%error, "a stored head cannot be read");
+                }),
+                Err(error) => Err(error.clone()),
+            };
             let (reply, asked) = (job.reply, job.asked);
             let answer = match tip {
                 Ok(tip) => {
@@ -199,10 +204,7 @@ impl Work {
                     };
                     self.place(verdict, asked, job.qpd, tip, &mut accepted)
                 }
-                Err(error) => {
-                    tracing::error!(%error, "nothing is cosigned");
-                    Answer::Other(Outcome::Failed)
-                }
+                Err(_) => Answer::Other(Outcome::Failed),
             };
             waiting.push((reply, answer));
         }
@@ -234,7 +236,10 @@ impl Work {
     /// After a commit of unknown outcome: finds out what is durable.
     fn read_again(&mut self) -> Result<(), StoreError> {
         if self.unknown {
-            self.parts.store.reload()?;
+            let reloaded = self.parts.store.reload();
+            reloaded.inspect_err(|error| {
+                tracing::error!(%error, "the store does not load; nothing is cosigned");
+            })?;
             self.unknown = false;
             tracing::info!("the store works again");
         }

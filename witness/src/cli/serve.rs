@@ -20,6 +20,9 @@ pub struct ServeArgs {
     /// Where to listen; port 0 picks one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8790")]
     listen: SocketAddr,
+    /// Stop when standard input ends too: for a program that starts this and holds the other end of the pipe
+    #[arg(long)]
+    with_parent: bool,
     /// What is traced on standard error
     #[arg(
         long,
@@ -44,7 +47,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<ExitCode, Fail> {
         .enable_all()
         .build()?;
     let dir = args.at.dir();
-    let served = runtime.block_on(serve::run(&dir, args.listen, ready));
+    let served = runtime.block_on(serve::run(&dir, args.listen, args.with_parent, ready));
     runtime.shutdown_timeout(RUNTIME_END);
     served?;
     Ok(ExitCode::SUCCESS)

@@ -64,15 +64,6 @@ impl Memory {
         self.inside().commits
     }
 
-    /// Puts a record aside of everything, as a disk that was put back from an older copy does.
-    pub fn put_back(&self, log: Hash, record: Option<&Record>) {
-        let mut inside = self.inside();
-        match record {
-            Some(record) => inside.records.insert(log, record.encode()),
-            None => inside.records.remove(&log),
-        };
-    }
-
     fn inside(&self) -> MutexGuard<'_, Inside> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
