@@ -5,6 +5,7 @@
 //! stored with the leaves that it covers; where there are witnesses, `witnesses` publishes.
 
 use std::{
+    cell::Cell,
     sync::{
         Arc,
         mpsc::{self, RecvTimeoutError},
@@ -27,7 +28,7 @@ const RETRY: Duration = Duration::from_millis(250);
 /// A log that falls idle syncs its mark after this long.
 const SETTLE: Duration = Duration::from_secs(1);
 /// A busy one after so many publications: at hundreds a second less than a second's.
-const SETTLE_AFTER: u32 = 64;
+pub(crate) const SETTLE_AFTER: u32 = 64;
 
 /// A published checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,12 +135,12 @@ impl Publisher {
             waiting: Vec::new(),
             open: true,
         };
-        let mut unsettled = 0;
+        let unsettled = Cell::new(0);
         while work.open {
             if shared.published.load().head.size == work.wanted.size {
                 match notices.recv_timeout(SETTLE) {
                     Ok(notice) => work.take(notice),
-                    Err(RecvTimeoutError::Timeout) => settle(shared, &mut unsettled),
+                    Err(RecvTimeoutError::Timeout) => settle(shared, &unsettled, 1),
                     Err(RecvTimeoutError::Disconnected) => work.open = false,
                 }
             }
@@ -153,18 +154,16 @@ impl Publisher {
                     }
                     continue;
                 }
-                unsettled += 1;
+                unsettled.set(unsettled.get() + 1);
             }
             let size = shared.published.load().head.size;
             for ready in work.waiting.extract_if(.., |waiter| waiter.index < size) {
                 // Who no longer listens has got his answer by deadline.
                 let _ = ready.wake.send(());
             }
-            if unsettled >= SETTLE_AFTER {
-                settle(shared, &mut unsettled);
-            }
+            settle(shared, &unsettled, SETTLE_AFTER);
         }
-        settle(shared, &mut unsettled);
+        settle(shared, &unsettled, 1);
     }
 
     /// Shows a committed head, stored before: with its leaves (`kept`), or here.
@@ -195,12 +194,13 @@ impl Publisher {
     }
 }
 
-/// Makes the mark durable. A failure is no reason to stop: the next one is tried, and the database is synced by itself.
-fn settle<V>(shared: &Shared<V>, unsettled: &mut u32) {
-    if *unsettled > 0 {
+/// Makes the mark durable once it was raised `after` times. A failure is no reason to stop: the next one is tried, and the
+/// database is synced by itself.
+pub(crate) fn settle<V>(shared: &Shared<V>, unsettled: &Cell<u32>, after: u32) {
+    if unsettled.get() >= after {
         if let Err(error) = shared.store.settle() {
             tracing::warn!(%error, "the mark of the largest published head could not be synced");
         }
-        *unsettled = 0;
+        unsettled.set(0);
     }
 }

@@ -8,6 +8,7 @@ mod guarding;
 mod publishing;
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     sync::{
         Arc,
@@ -26,7 +27,7 @@ use super::{
 };
 use crate::{
     log::Shared,
-    publish::{HeadSigner, Notice, Waiter},
+    publish::{HeadSigner, Notice, SETTLE_AFTER, Waiter, settle},
     store::{Head, Kept, StoreError},
     writer::{Stop, Until},
 };
@@ -87,6 +88,10 @@ pub(crate) struct Rounds<V> {
     /// The published one, which still takes lines that come late.
     last: Option<Round>,
     wanted: Head,
+    /// The size of the newest head if clients alone have seen it, and no witness.
+    spare: Option<u64>,
+    /// Publications since the mark was synced.
+    unsettled: Cell<u32>,
     waiting: Vec<Waiter>,
     open: bool,
     closing_since: Option<Instant>,
@@ -134,6 +139,8 @@ impl<V: Send + Sync + 'static> Rounds<V> {
             peers,
             round: None,
             last: None,
+            spare: None,
+            unsettled: Cell::new(0),
             waiting: Vec::new(),
             open: true,
             closing_since: None,
@@ -157,7 +164,7 @@ impl<V: Send + Sync + 'static> Rounds<V> {
         loop {
             match notices.recv_timeout(self.until_next()) {
                 Ok(notice) => self.take(notice),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => settle(&self.shared, &self.unsettled, 1),
                 Err(RecvTimeoutError::Disconnected) => self.open = false,
             }
             while let Ok(notice) = notices.try_recv() {
@@ -168,14 +175,13 @@ impl<V: Send + Sync + 'static> Rounds<V> {
                 self.shared.published_trouble.store(Some(Arc::new(error)));
                 std::thread::sleep(RETRY);
             }
+            settle(&self.shared, &self.unsettled, SETTLE_AFTER);
             self.wake();
             if !self.open && self.finished() {
                 break;
             }
         }
-        if let Err(error) = self.shared.store.settle() {
-            tracing::warn!(%error, "the mark of the largest published head could not be synced");
-        }
+        settle(&self.shared, &self.unsettled, 1);
     }
 
     /// At a clean end the last head gets one round's time; it is published at the next start otherwise.
@@ -278,7 +284,7 @@ impl<V: Send + Sync + 'static> Rounds<V> {
             if now < self.next_head {
                 return Ok(());
             }
-            let kept = self.sign(&self.wanted.clone())?;
+            let kept = self.sign_for_round()?;
             self.next_head = now + self.pace.head_interval;
             self.round = Some(Round::new(kept));
         } else if published.size > 0

@@ -490,6 +490,28 @@ fn a_lost_quorum_leaves_the_last_head_and_takes_writes() {
 }
 
 #[test]
+fn a_head_that_one_witness_holds_is_remembered_over_restarts() {
+    let mut world = World::new(2, 2, 0);
+    world.ready();
+    world.witnessed("a");
+    world.net.set(2, Mood::Dead);
+    // The first witness holds this one, and its quorum is never met; more is signed for clients, and again after a restart.
+    assert_eq!(world.write("b", Until::Included), Ok((2, true)));
+    wait(|| world.net.with(1, |fake| fake.held.as_ref().unwrap().0.size) == 3);
+    for leaf in ["c", "d"] {
+        assert!(world.write(leaf, Until::Included).unwrap().1);
+    }
+    for _ in 0..2 {
+        world.start();
+        wait(|| world.error(1).is_empty() && !world.error(2).is_empty());
+    }
+    world.net.set(2, Mood::Good);
+    wait(|| world.published().0 == 5);
+    assert_eq!(world.witnessed("e"), 5);
+    world.check();
+}
+
+#[test]
 fn nothing_is_written_before_the_witnesses_have_answered() {
     let mut world = World::new(2, 3, 0);
     for n in 1..=3 {

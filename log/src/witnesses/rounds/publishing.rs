@@ -16,28 +16,36 @@ impl<V: Send + Sync + 'static> Rounds<V> {
         let newest = self.shared.published.load().head.size.max(signed);
         let asked = |w: &Waiter| w.until == Until::Included && w.index >= newest;
         if self.waiting.iter().any(asked) && self.wanted.size > newest {
-            self.sign(&self.wanted.clone())?;
+            let head = self.wanted;
+            self.sign(&head)?;
+            self.spare = Some(head.size);
         }
         Ok(())
     }
 
-    /// Signs a head and stores that before anybody sees it.
-    pub(super) fn sign(&mut self, head: &Head) -> Result<Kept, StoreError> {
+    /// Signs a head for witnesses.
+    pub(super) fn sign_for_round(&mut self) -> Result<Kept, StoreError> {
+        let head = self.wanted;
         let signed = self.shared.signed.load();
-        if signed.head == *head && !signed.note.is_empty() {
-            return Ok(Kept {
-                head: signed.head,
+        let kept = if signed.head == head && !signed.note.is_empty() {
+            Kept {
+                head,
                 note: signed.note.clone(),
-            });
-        }
+            }
+        } else {
+            self.sign(&head)?
+        };
+        // From here on a witness may hold it, and the guard must be able to name it.
+        self.spare = None;
+        Ok(kept)
+    }
+
+    /// Signs a head and stores that before anybody sees it. One that was signed for clients alone need not be remembered beside
+    /// a larger one: its tree is a part of that.
+    fn sign(&mut self, head: &Head) -> Result<Kept, StoreError> {
         let kept = self.signer.sign(head);
-        // One that no witness was asked for need not be remembered beside a larger one: its tree is a part of that.
-        let out = self.round.as_ref().map(|round| round.kept.head.size);
-        let shown = Some(signed.head.size).filter(|size| *size > 0 && Some(*size) != out);
-        drop(signed);
-        self.shared
-            .store
-            .keep(Stage::Signed { replaces: shown }, &kept)?;
+        let replaces = self.spare;
+        self.shared.store.keep(Stage::Signed { replaces }, &kept)?;
         self.shared.signed.store(Arc::new(Published {
             head: kept.head,
             note: kept.note.clone(),
@@ -77,6 +85,7 @@ impl<V: Send + Sync + 'static> Rounds<V> {
             note: full_note(round),
         };
         self.shared.store.keep(Stage::Published, &kept)?;
+        self.unsettled.set(self.unsettled.get() + 1);
         self.shared.published_trouble.store(None);
         self.shared.published.store(Arc::new(Published {
             head: kept.head,
