@@ -18,6 +18,7 @@ use crate::{
     config,
     data_dir::{AccountDir, DataDir, write_public, write_secret},
     ledger::Ledger,
+    local_witnesses::{self, PolicyLine},
     state::{Opened, State, opened},
     submit::Wait,
     witnessing,
@@ -111,10 +112,13 @@ pub struct New {
     pub owner: PublicKey,
     /// Whether anybody may read it.
     pub public: bool,
+    /// Who must cosign its heads, by the policy that it begins with.
+    pub witnesses: Vec<PolicyLine>,
 }
 
 impl Account {
-    /// Makes the files of an account, its store, and leaf 0. Never over an existing one.
+    /// Makes the files of an account and its store, and returns the log's verifier key. Never over an existing one. Leaf 0 is
+    /// written too, but with witnesses at the first start: no head of such a log may be without them.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -123,7 +127,7 @@ impl Account {
         new: &New,
         shared: &Shared,
         clocks: Arc<dyn Clocks>,
-    ) -> Result<(), OpenError> {
+    ) -> Result<String, OpenError> {
         let files = dir.account(&new.name);
         let file = |path: PathBuf| move |source| OpenError::File { path, source };
         std::fs::create_dir_all(files.root()).map_err(file(files.root().into()))?;
@@ -144,16 +148,22 @@ impl Account {
         write_secret(&files.service_key(), service_key.to_pem().as_bytes())
             .map_err(file(files.service_key()))?;
         write_public(&files.about(), about.as_bytes()).map_err(file(files.about()))?;
-        write_public(&files.policy(), policy_without_witnesses(&vkey).as_bytes())
-            .map_err(file(files.policy()))?;
+        let policy = if new.witnesses.is_empty() {
+            policy_without_witnesses(&vkey)
+        } else {
+            local_witnesses::policy(&vkey, &new.witnesses)
+        };
+        write_public(&files.policy(), policy.as_bytes()).map_err(file(files.policy()))?;
         drop(RocksStore::create(&files.db(), &files.tidemark(), shared)?);
         // Last: a directory with a vkey is an account.
         write_public(&files.log_vkey(), format!("{vkey}\n").as_bytes())
             .map_err(file(files.log_vkey()))?;
-        let settings = config::Witnesses::default();
-        let account = Account::open(dir, &new.name, shared, clocks, (&settings, false))?;
-        account.log.close();
-        Ok(())
+        if new.witnesses.is_empty() {
+            let settings = config::Witnesses::default();
+            let account = Account::open(dir, &new.name, shared, clocks, (&settings, false))?;
+            account.log.close();
+        }
+        Ok(vkey)
     }
 
     /// Opens an account and starts its log.

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use countersign_log::{Clocks, SystemClocks, store::rocks::Shared, witnesses::WitnessStatus};
+use countersign_log::{Clocks, SystemClocks, store::rocks::Shared};
 use countersign_verifier::{
     hash::{Hash, sha256},
     leaf::Millis,
@@ -18,6 +18,7 @@ use crate::{
     config::Config,
     data_dir::DataDir,
     metrics::Metrics,
+    witnessing,
 };
 
 /// Everything that a request can need.
@@ -85,24 +86,6 @@ fn refuse_copies(dir: &DataDir, names: &[String]) -> Result<(), BuildError> {
         }
     }
     Ok(())
-}
-
-/// How a witness fares, for `/health`.
-fn witness(status: &WitnessStatus) -> Value {
-    let mut row = json!({
-        "name": status.name,
-        "url": status.url,
-        "size": status.size,
-        "latency_ms": status.latency_ms,
-    });
-    if status.time > 0 {
-        row["cosigned_at"] = Millis(status.time.saturating_mul(1_000)).to_string().into();
-    }
-    if let Some((why, since)) = &status.error {
-        row["error"] = why.as_str().into();
-        row["error_since"] = Millis(*since).to_string().into();
-    }
-    row
 }
 
 impl App {
@@ -259,12 +242,7 @@ impl App {
                 "witnessed_size": if account.witnessed { status.published.size } else { 0 },
                 "owner_forgeable": self.owner_is_forgeable(),
             });
-            if let Some(since) = status.witnesses.quorum_lost_since {
-                row["quorum_lost_since"] = Millis(since).to_string().into();
-            }
-            if !status.witnesses.witnesses.is_empty() {
-                row["witnesses"] = status.witnesses.witnesses.iter().map(witness).collect();
-            }
+            witnessing::show(&status.witnesses, &mut row);
             if let Some(stop) = &status.stop {
                 row["read_only"] = crate::submit::stopped(stop).message.into();
             }

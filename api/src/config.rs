@@ -18,6 +18,8 @@ const NOT_CONFIGURATION: &[&str] = &[
     "TOKEN",
     "TOKEN_FILE",
     "KEY",
+    "WITNESS_DIR",
+    "WITNESS_TRACE",
     "BLESS",
     "PINS",
 ];

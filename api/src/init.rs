@@ -8,6 +8,7 @@ use countersign_verifier::key::PublicKey;
 use crate::{
     account::{Account, New, OpenError, generate},
     data_dir::{DataDir, LockError, is_account_name, sync_dir, write_public, write_secret},
+    local_witnesses::{self, LocalError},
 };
 
 /// What `config.toml` begins as: the settings that are changed first, as comments.
@@ -24,6 +25,8 @@ pub struct Plan {
     pub owner: Option<PublicKey>,
     /// Whether anybody may read the account.
     pub public: bool,
+    /// Whether witnesses are made beside it, for `up` to run.
+    pub witnesses: bool,
 }
 
 /// Why nothing was made.
@@ -49,16 +52,20 @@ pub enum InitError {
     /// The account cannot be made.
     #[error(transparent)]
     Account(#[from] OpenError),
+    /// Its witnesses cannot be made.
+    #[error(transparent)]
+    Witnesses(#[from] LocalError),
 }
 
 /// The development account: public, its origin `localhost/dev`, its owner's key at hand.
 #[must_use]
-pub fn development() -> Plan {
+pub fn development(witnesses: bool) -> Plan {
     Plan {
         name: "dev".into(),
         origin: "localhost/dev".into(),
         owner: None,
         public: true,
+        witnesses,
     }
 }
 
@@ -121,15 +128,22 @@ fn fill(dir: &DataDir, plan: &Plan) -> Result<(), InitError> {
     write_public(&dir.config(), CONFIG.as_bytes()).map_err(file(&dir.config()))?;
     let token = token().map_err(file(&dir.owner_token()))? + "\n";
     write_secret(&dir.owner_token(), token.as_bytes()).map_err(file(&dir.owner_token()))?;
+    let witnesses = if plan.witnesses {
+        local_witnesses::create(dir)?
+    } else {
+        Vec::new()
+    };
     let new = New {
         name: plan.name.clone(),
         origin: plan.origin.clone(),
         owner,
         public: plan.public,
+        witnesses,
     };
     // Small: one commit is made.
     let shared = Shared::new(8 << 20, 8 << 20);
-    Account::create(dir, &new, &shared, Arc::new(SystemClocks))?;
+    let vkey = Account::create(dir, &new, &shared, Arc::new(SystemClocks))?;
+    local_witnesses::admit(dir, &vkey)?;
     for made in [dir.root().join("accounts"), dir.root().to_owned()] {
         sync_dir(&made).map_err(file(&made))?;
     }

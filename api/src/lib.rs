@@ -19,6 +19,7 @@ pub mod foreign;
 pub mod init;
 pub mod ledger;
 pub mod limits;
+pub mod local_witnesses;
 pub mod metrics;
 pub mod pins;
 pub mod query;

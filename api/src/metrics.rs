@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
+use countersign_log::Status;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -21,6 +22,13 @@ struct Of {
     account: String,
 }
 
+/// As many as policies name witnesses: clients add none.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Who {
+    account: String,
+    witness: String,
+}
+
 type Number = Gauge<i64, AtomicI64>;
 
 /// The metrics of a process.
@@ -32,6 +40,11 @@ pub struct Metrics {
     published: Family<Of, Number>,
     read_only: Family<Of, Number>,
     clock_offset: Family<Of, Number>,
+    quorum_lost: Family<Of, Number>,
+    witness_size: Family<Who, Number>,
+    witness_time: Family<Who, Number>,
+    witness_latency: Family<Who, Number>,
+    witness_failing: Family<Who, Number>,
 }
 
 impl Default for Metrics {
@@ -48,7 +61,13 @@ impl Default for Metrics {
             published: Family::default(),
             read_only: Family::default(),
             clock_offset: Family::default(),
+            quorum_lost: Family::default(),
+            witness_size: Family::default(),
+            witness_time: Family::default(),
+            witness_latency: Family::default(),
+            witness_failing: Family::default(),
         };
+        metrics.register_witnesses();
         let registry = &mut metrics.registry;
         registry.register(
             "answers",
@@ -85,6 +104,72 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    fn register_witnesses(&mut self) {
+        let registry = &mut self.registry;
+        registry.register(
+            "quorum_lost_seconds",
+            "How long the quorum of witnesses has not been met; 0 while it is",
+            self.quorum_lost.clone(),
+        );
+        for (name, help, family) in [
+            (
+                "witness_size",
+                "Leaves under the largest head that the witness has cosigned since the start",
+                &self.witness_size,
+            ),
+            (
+                "witness_cosigned_timestamp_seconds",
+                "When it cosigned that, by its own clock",
+                &self.witness_time,
+            ),
+            (
+                "witness_latency_milliseconds",
+                "How long its last answer took",
+                &self.witness_latency,
+            ),
+            (
+                "witness_failing",
+                "1 while its last answer was of no use",
+                &self.witness_failing,
+            ),
+        ] {
+            registry.register(name, help, family.clone());
+        }
+    }
+
+    fn see_witnesses(&self, account: &str, status: &Status) {
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let lost = status.witnesses.quorum_lost_since;
+        let lost_ms = lost.map_or(0, |since| status.wall_ms.saturating_sub(since));
+        let account = account.to_owned();
+        if !status.witnesses.witnesses.is_empty() {
+            let of = Of {
+                account: account.clone(),
+            };
+            // A second that has begun counts, so that a loss is never 0.
+            self.quorum_lost
+                .get_or_create(&of)
+                .set(number(lost_ms.div_ceil(1_000)));
+        }
+        for witness in &status.witnesses.witnesses {
+            let who = Who {
+                account: account.clone(),
+                witness: witness.name.clone(),
+            };
+            self.witness_size
+                .get_or_create(&who)
+                .set(number(witness.size));
+            self.witness_time
+                .get_or_create(&who)
+                .set(number(witness.time));
+            self.witness_latency
+                .get_or_create(&who)
+                .set(number(witness.latency_ms));
+            let failing = i64::from(witness.error.is_some());
+            self.witness_failing.get_or_create(&who).set(failing);
+        }
+    }
+
     /// Counts an answer.
     pub fn answered(&self, door: &'static str, status: u16) {
         self.answers.get_or_create(&Answer { door, status }).inc();
@@ -116,6 +201,7 @@ impl Metrics {
             self.clock_offset
                 .get_or_create(&of)
                 .set(status.clock_offset_ms);
+            self.see_witnesses(&account.name, &status);
         }
         let mut text = String::new();
         // OK because writing to a String does not fail.

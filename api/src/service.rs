@@ -14,13 +14,14 @@ use tokio::{
 };
 
 use crate::{
-    account::OpenError,
+    account::{Account, OpenError},
     app::{App, BuildError},
     config::Config,
     data_dir::{DataDir, LockError, Running},
     doors::{admin, http, listen, tls::Certificate},
+    local_witnesses::{Children, LocalError, LocalWitness},
 };
-use countersign_log::{StartError, StoreError};
+use countersign_log::{StartError, Stop, StoreError};
 
 /// Why a service did not come up, or how it ended.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,9 @@ pub enum ServiceError {
     /// The parts do not come together.
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// The directory's witnesses cannot be run.
+    #[error(transparent)]
+    Witnesses(#[from] LocalError),
     /// The configuration cannot be followed.
     #[error("{0}")]
     Config(String),
@@ -53,6 +57,7 @@ impl ServiceError {
             ServiceError::Lock(LockError::Io { .. })
             | ServiceError::Config(_)
             | ServiceError::Listen { .. }
+            | ServiceError::Witnesses(LocalError::Taken { .. } | LocalError::Wrong { .. })
             | ServiceError::Build(BuildError::Empty(_) | BuildError::Twice(..)) => 2,
             ServiceError::Build(BuildError::Account { source, .. }) => match source {
                 OpenError::Store(StoreError::InUse(_)) => 4,
@@ -66,7 +71,7 @@ impl ServiceError {
                 ) => 5,
                 _ => 1,
             },
-            ServiceError::Build(BuildError::File { .. }) => 1,
+            ServiceError::Build(BuildError::File { .. }) | ServiceError::Witnesses(_) => 1,
         }
     }
 }
@@ -78,13 +83,26 @@ impl ServiceError {
 pub async fn run(
     config: Config,
     dir: DataDir,
-    accept_clock: bool,
+    (accept_clock, witnesses): (bool, Vec<LocalWitness>),
     ready: impl FnOnce(&App),
 ) -> Result<(), ServiceError> {
     if !dir.root().is_dir() {
         return Err(BuildError::Empty(dir.root().display().to_string()).into());
     }
     let _held = dir.lock()?;
+    // Before the log's first head, and until its last one is cosigned.
+    let children = Children::start(witnesses).await?;
+    let served = serve(config, &dir, accept_clock, ready).await;
+    children.end().await;
+    served
+}
+
+async fn serve(
+    config: Config,
+    dir: &DataDir,
+    accept_clock: bool,
+    ready: impl FnOnce(&App),
+) -> Result<(), ServiceError> {
     let certificate = config
         .tls
         .as_ref()
@@ -92,7 +110,7 @@ pub async fn run(
         .transpose()
         .map_err(ServiceError::Config)?
         .map(Arc::new);
-    let (stopping, stop) = watch::channel(false);
+    let (stopping, mut stop) = watch::channel(false);
     let signals =
         signals(stopping, certificate.clone()).map_err(|source| ServiceError::Listen {
             what: "signals".into(),
@@ -146,9 +164,10 @@ pub async fn run(
             None,
             router.with_state(app.clone()),
             limits,
-            stop,
+            stop.clone(),
         ));
     }
+    until_writing(&app, &mut stop).await;
     ready(&app);
     for door in doors {
         if let Err(error) = door.await {
@@ -160,6 +179,32 @@ pub async fn run(
     tokio::task::block_in_place(|| app.close());
     dir.withdraw();
     Ok(())
+}
+
+/// Waits until the logs take writes and the first head of each is there, for some seconds at most: after a start witnesses are
+/// asked first, and whoever reads the ready line expects to be able to write.
+async fn until_writing(app: &App, stop: &mut watch::Receiver<bool>) {
+    let is_open = |account: &Arc<Account>| {
+        let status = account.log.status();
+        match status.stop {
+            None => !account.witnessed || status.published.size > 0,
+            Some(Stop::Unguarded(_)) => false,
+            // Waiting does not help.
+            Some(_) => true,
+        }
+    };
+    let all = async {
+        while !app.accounts.values().all(is_open) {
+            tokio::time::sleep(WRITING_LOOK).await;
+        }
+    };
+    tokio::select! {
+        () = all => {}
+        () = tokio::time::sleep(WRITING_TIME) => {
+            tracing::warn!("not every log takes writes yet: too few witnesses have answered");
+        }
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
 }
 
 async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, ServiceError> {
@@ -211,9 +256,13 @@ fn signals(
 pub fn print_ready(app: &App) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for account in app.accounts.values() {
+        let witnesses = match account.log.status().witnesses.witnesses.len() {
+            0 => String::new(),
+            n => format!(" witnesses={n}"),
+        };
         writeln!(
             out,
-            "ready {url} account={name} log={url}/log/{name} vkey={vkey} policy={policy} dir={dir}",
+            "ready {url} account={name} log={url}/log/{name} vkey={vkey} policy={policy} dir={dir}{witnesses}",
             url = app.url(),
             name = account.name,
             vkey = account.vkey,
@@ -223,6 +272,11 @@ pub fn print_ready(app: &App) -> io::Result<()> {
     }
     out.flush()
 }
+
+/// How long a start waits for its logs to take writes.
+const WRITING_TIME: Duration = Duration::from_secs(10);
+/// How often it looks.
+const WRITING_LOOK: Duration = Duration::from_millis(10);
 
 /// How long a runtime waits for its threads at the end.
 pub const RUNTIME_END: Duration = Duration::from_secs(5);

@@ -1,13 +1,17 @@
-//! How an account's log reaches its witnesses: the policy files, and requests over HTTP.
+//! How an account's log reaches its witnesses: the policy files, and requests over HTTP; and what is shown of how they fare.
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
 use countersign_log::{
     Pace, Witnesses,
-    witnesses::{Answering, Reply, Transport},
+    witnesses::{Answering, Reply, Transport, WitnessStatus, WitnessesStatus},
 };
-use countersign_verifier::policy::{Eras, Policy};
+use countersign_verifier::{
+    leaf::Millis,
+    policy::{Eras, Policy},
+};
 use reqwest::{Client, RequestBuilder, header, redirect};
+use serde_json::{Value, json};
 
 use crate::config;
 
@@ -67,6 +71,33 @@ pub fn witnesses(eras: Eras, settings: &config::Witnesses) -> Result<Option<Witn
             refresh: Duration::from_secs(settings.refresh_s),
         },
     }))
+}
+
+/// Adds to an account's row how its witnesses fare: each of them, and since when their quorum is lost. Nothing without witnesses.
+pub fn show(status: &WitnessesStatus, row: &mut Value) {
+    if let Some(since) = status.quorum_lost_since {
+        row["quorum_lost_since"] = Millis(since).to_string().into();
+    }
+    if !status.witnesses.is_empty() {
+        row["witnesses"] = status.witnesses.iter().map(witness).collect();
+    }
+}
+
+fn witness(status: &WitnessStatus) -> Value {
+    let mut row = json!({
+        "name": status.name,
+        "url": status.url,
+        "size": status.size,
+        "latency_ms": status.latency_ms,
+    });
+    if status.time > 0 {
+        row["cosigned_at"] = Millis(status.time.saturating_mul(1_000)).to_string().into();
+    }
+    if let Some((why, since)) = &status.error {
+        row["error"] = why.as_str().into();
+        row["error_since"] = Millis(*since).to_string().into();
+    }
+    row
 }
 
 /// Requests by reqwest: connections are kept, redirections are not followed, answers are bounded.

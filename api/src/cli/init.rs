@@ -53,6 +53,7 @@ pub fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
         origin: args.origin.clone(),
         owner,
         public: !args.private,
+        witnesses: false,
     };
     create(&dir, &plan)?;
     eprintln!(

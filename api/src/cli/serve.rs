@@ -8,6 +8,7 @@ use crate::{
     app::App,
     config::Config,
     data_dir::{DEFAULT_DIR, DataDir},
+    local_witnesses::{self, LocalWitness},
     service::{self, RUNTIME_END},
     trace,
 };
@@ -31,19 +32,21 @@ pub struct ServeArgs {
 /// # Errors
 /// Only what is no [`service::ServiceError`]; those become exit codes.
 pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
-    serve(
-        &DataDir::new(&args.dir),
-        args.listen,
-        args.accept_clock,
-        |_| {},
-    )
+    let dir = DataDir::new(&args.dir);
+    if local_witnesses::find(&dir).is_ok_and(|found| !found.is_empty()) {
+        eprintln!(
+            "countersign: this directory has witnesses of its own, which `up` runs and `serve` does not: without them the log does not write"
+        );
+    }
+    let start = (args.accept_clock, Vec::new());
+    serve(&dir, args.listen, start, |_| {})
 }
 
-/// Serves a directory that exists; `ready` runs after the ready line.
+/// Serves a directory that exists, beside these witnesses of it; `ready` runs after the ready line.
 pub(super) fn serve(
     dir: &DataDir,
     listen: Option<SocketAddr>,
-    accept_clock: bool,
+    start: (bool, Vec<LocalWitness>),
     ready: impl FnOnce(&App),
 ) -> anyhow::Result<ExitCode> {
     let mut config = match Config::load(dir) {
@@ -57,7 +60,7 @@ pub(super) fn serve(
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let served = runtime.block_on(service::run(config, dir.clone(), accept_clock, |app| {
+    let served = runtime.block_on(service::run(config, dir.clone(), start, |app| {
         if let Err(error) = service::print_ready(app) {
             tracing::warn!(%error, "nobody reads the ready line");
         }

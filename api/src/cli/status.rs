@@ -148,11 +148,7 @@ fn push(out: &mut String, value: &Value, depth: usize) {
                     let title = item
                         .get("name")
                         .map_or(String::new(), |name| format!(" {}", word(name)));
-                    out.push_str(&format!(
-                        "{:depth$}{}{title}:\n",
-                        "",
-                        name.trim_end_matches('s')
-                    ));
+                    out.push_str(&format!("{:depth$}{}{title}:\n", "", singular(name)));
                     let mut item = item.clone();
                     if let Some(members) = item.as_object_mut() {
                         members.remove("name");
@@ -165,6 +161,14 @@ fn push(out: &mut String, value: &Value, depth: usize) {
                 push(out, value, depth + 2);
             }
         }
+    }
+}
+
+/// The name of one of a list: `accounts` are each an `account`.
+fn singular(name: &str) -> &str {
+    match name.strip_suffix("sses") {
+        Some(stem) => &name[..stem.len() + 2],
+        None => name.strip_suffix('s').unwrap_or(name),
     }
 }
 
@@ -203,10 +207,10 @@ mod tests {
 
     #[test]
     fn a_status_is_lines() {
-        let status = json!({"pid": 1, "read_only": null, "config": {"listen": "x"}, "accounts": [{"name": "dev", "size": 2}]});
+        let status = json!({"pid": 1, "read_only": null, "config": {"listen": "x"}, "accounts": [{"name": "dev", "size": 2, "witnesses": [{"name": "w", "size": 1}]}]});
         assert_eq!(
             text(&status),
-            "pid: 1\naccount dev:\n  size: 2\nconfig:\n  listen: x\n"
+            "pid: 1\naccount dev:\n  size: 2\n  witness w:\n    size: 1\nconfig:\n  listen: x\n"
         );
     }
 }

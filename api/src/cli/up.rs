@@ -1,17 +1,20 @@
-//! `countersign up`: the development account, made on the first run, served on every one.
+//! `countersign up`: the development account and three witnesses, made on the first run, served on every one.
 
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 
-use super::serve::serve;
+use super::{UNUSABLE, serve::serve};
 use crate::{
     app::App,
     data_dir::{DEFAULT_DIR, DataDir},
-    init,
+    init, local_witnesses,
 };
 
-/// Make a development account on the first run, and serve it on loopback
+/// Make a development account on the first run, and serve it on loopback with three witnesses
+///
+/// The witnesses are processes of their own, with keys and directories below DIR/witnesses; they end with this one. What was made
+/// with witnesses is served with them ever after, and what was made without, without.
 #[derive(Debug, Args)]
 pub struct UpArgs {
     /// The directory: absent, empty, or one that `up` made
@@ -20,7 +23,7 @@ pub struct UpArgs {
     /// Where to listen; port 0 picks one
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
-    /// Without witnesses: a checkpoint is published as soon as the log has signed it. As yet the only way
+    /// On the first run, make no witnesses: a checkpoint is then published as soon as the log has signed it
     #[arg(long)]
     pub no_witnesses: bool,
     /// Take the wall clock as it is, if it is what keeps the log from writing; a leaf says so
@@ -34,7 +37,7 @@ pub struct UpArgs {
 /// Anything that keeps the account from being made.
 pub fn run(args: &UpArgs) -> anyhow::Result<ExitCode> {
     let dir = DataDir::new(&args.dir);
-    let plan = init::development();
+    let plan = init::development(!args.no_witnesses);
     if !dir.account(&plan.name).log_vkey().is_file() {
         if let Err(error) = init::create(&dir, &plan) {
             eprintln!("countersign: {error}");
@@ -48,7 +51,23 @@ pub fn run(args: &UpArgs) -> anyhow::Result<ExitCode> {
         }
         eprintln!("made a development account in {}", args.dir.display());
     }
-    serve(&dir, args.listen, args.accept_clock, hints)
+    let witnesses = match local_witnesses::find(&dir) {
+        Ok(witnesses) => witnesses,
+        Err(error) => {
+            eprintln!("countersign: {error}");
+            return Ok(ExitCode::from(UNUSABLE));
+        }
+    };
+    match (args.no_witnesses, witnesses.len()) {
+        (true, 1..) => eprintln!(
+            "this directory was made with witnesses, and its policy asks for them: it is served with them, in spite of --no-witnesses"
+        ),
+        (false, 0) => {
+            eprintln!("this directory was made without witnesses, and is served without them")
+        }
+        _ => {}
+    }
+    serve(&dir, args.listen, (args.accept_clock, witnesses), hints)
 }
 
 fn hints(app: &App) {

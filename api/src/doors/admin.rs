@@ -6,7 +6,7 @@ use axum::{Router, extract::State, routing::get};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
 
-use crate::app::App;
+use crate::{app::App, witnessing};
 
 /// Listens at `path`, mode 0600. The caller holds the directory's lock, so a socket that lies there is nobody's.
 ///
@@ -33,7 +33,7 @@ async fn status(State(app): State<Arc<App>>) -> axum::Json<Value> {
         .values()
         .map(|account| {
             let status = account.log.status();
-            json!({
+            let mut row = json!({
                 "name": account.name,
                 "origin": account.origin,
                 "public": account.public,
@@ -46,7 +46,9 @@ async fn status(State(app): State<Arc<App>>) -> axum::Json<Value> {
                 "publication_trouble": status.publication.map(|e| e.to_string()),
                 "clock_offset_ms": status.clock_offset_ms,
                 "owner_signatures_forgeable": app.owner_is_forgeable(),
-            })
+            });
+            witnessing::show(&status.witnesses, &mut row);
+            row
         })
         .collect();
     axum::Json(json!({
