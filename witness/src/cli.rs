@@ -29,6 +29,8 @@ pub enum Command {
     /// Serve a witness until SIGTERM or SIGINT
     Serve(serve::ServeArgs),
     /// Add logs to those that are cosigned; while the witness runs too
+    ///
+    /// There is no way to remove one: a log that came back could be cosigned on another branch.
     AddLog(add_log::AddLogArgs),
     /// Show the logs with their sizes, and how long ago each was cosigned
     List(list::ListArgs),

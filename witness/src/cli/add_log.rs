@@ -9,7 +9,7 @@ use super::reach::{Reach, block_on};
 use super::{At, Fail, REFUSED, print};
 use crate::roster::{Addition, Outcome};
 
-/// Add logs to those that are cosigned; while the witness runs too. There is no way to remove one: a log that came back could be cosigned on another branch
+/// Add logs to those that are cosigned; while the witness runs too
 #[derive(Debug, Args)]
 pub struct AddLogArgs {
     #[command(flatten)]
