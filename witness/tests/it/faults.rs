@@ -6,7 +6,9 @@ use std::task::Poll;
 
 use countersign_verifier::checkpoint::origin_hash;
 use countersign_verifier::hash::Hash;
+use countersign_witness::decide::Refusal;
 use countersign_witness::record::Record;
+use countersign_witness::roster::Outcome;
 use countersign_witness::store::{Change, Fault, Memory, Step, Store, StoreError};
 use countersign_witness::tally::Tally;
 use countersign_witness::writer::QUEUE;
@@ -185,6 +187,40 @@ async fn a_log_that_grows_far_faster_than_announced_waits_and_nobody_else() {
         ask(&witness, &fast.request(60, 61)).await,
         Answer::Cosigned(_)
     ));
+}
+
+/// Additions and counts: an error is told, nothing is half done, and the same again is right.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_addition_is_made_again_and_counts_are_written_later() {
+    for after in [false, true] {
+        let store = Arc::new(Memory::default());
+        let log = TestLog::new("faults.example/log", 3);
+        let witness = witness(store.clone(), &[]);
+        let unknown = ask(&witness, &log.request(0, 3)).await;
+        assert_eq!(unknown, Answer::Refused(Refusal::UnknownLog));
+        let skip = 0;
+        for step in [Step::PutEntries, Step::PutTallies] {
+            store.fail(Fault { step, after, skip });
+        }
+        assert!(witness.roster().add(&[log.addition()]).is_err());
+        let again = witness.roster().add(&[log.addition()]).unwrap();
+        let known = if after {
+            Outcome::Known
+        } else {
+            Outcome::Added
+        };
+        assert_eq!(again, [known]);
+        assert!(matches!(
+            ask(&witness, &log.request(0, 3)).await,
+            Answer::Cosigned(_)
+        ));
+        witness.write_tallies();
+        witness.write_tallies();
+        let row = witness.rows(None, 10).unwrap().remove(0);
+        let today = countersign_witness::tally::day(NOW);
+        // Counts are nobody's decision: what was written and is not known to be is written once more.
+        assert_eq!(row.tally.on(today), 1 + u64::from(after));
+    }
 }
 
 /// A disk that hangs: who comes when too many wait is told to come later, and who waits is answered in the end.
