@@ -19,6 +19,7 @@ import (
 	"time"
 
 	f_note "github.com/transparency-dev/formats/note"
+	"github.com/transparency-dev/tessera"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -33,7 +34,8 @@ type options struct {
 	origin    string
 	log       note.Verifier
 	witnesses []note.Verifier
-	size      int64 // -1: any
+	policy    *tessera.WitnessGroup // nil: none given
+	size      int64                 // -1: any
 	leaves    map[uint64][]byte
 }
 
@@ -76,6 +78,15 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	flags.Func("witness", "vkey of a witness whose cosignature/v1 must be there (repeatable)", func(vkey string) error {
 		v, err := f_note.NewVerifierForCosignatureV1(vkey)
 		opts.witnesses = append(opts.witnesses, v)
+		return err
+	})
+	flags.Func("policy", "tlog-policy file whose quorum must be met, as Tessera judges it", func(path string) error {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		group, err := tessera.NewWitnessGroupFromPolicy(text)
+		opts.policy = &group
 		return err
 	})
 	var positional []string

@@ -128,6 +128,9 @@ func readCheckpoint(src *source, opts *options) (tree tlog.Tree, cosigned int, e
 	if err != nil {
 		return tree, 0, err
 	}
+	if opts.policy != nil && !opts.policy.Satisfied(raw) {
+		return tree, 0, errors.New("the quorum of the policy is not met")
+	}
 	signed := make(map[string]bool)
 	for _, sig := range opened.Sigs {
 		signed[fmt.Sprintf("%s+%08x", sig.Name, sig.Hash)] = true

@@ -1,6 +1,6 @@
 // Command writelog makes a static log with Tessera's POSIX driver, and proofs of it, for a foreign verifier to read.
 //
-//	writelog -dir DIR -entries N -seed HEX -origin NAME [-leaves DIR] [-proofs DIR] [-index I,J…]
+//	writelog -dir DIR -entries N -seed HEX -origin NAME [-leaves DIR] [-proofs DIR] [-index I,J…] [-policy FILE]
 //	writelog -vectors FILE -seed HEX [-vector-count N] [-vector-size-max N]
 //
 // The first form prints one line of JSON {vkey, origin, size, root}; the second writes proof vectors
@@ -35,7 +35,7 @@ import (
 type options struct {
 	dir, origin, leaves, proofs, index string
 	entries                            uint64
-	seed                               []byte
+	seed, policy                       []byte // policy: nil without one
 	vectors                            string
 	vectorCount                        int
 	vectorSizeMax                      int64
@@ -60,8 +60,15 @@ func main() {
 	flag.IntVar(&opts.vectorCount, "vector-count", 200, "vectors of each kind")
 	flag.Int64Var(&opts.vectorSizeMax, "vector-size-max", 3000, "largest tree of a vector")
 	seed := flag.String("seed", strings.Repeat("00", 32), "32 bytes in hex: the Ed25519 seed of the log key, and of the vectors' randomness")
+	policy := flag.String("policy", "", "tlog-policy file: Tessera asks its witnesses, and publishes only what its quorum cosigned")
 	flag.Parse()
 	var err error
+	if *policy != "" {
+		if opts.policy, err = os.ReadFile(*policy); err != nil {
+			fmt.Fprintln(os.Stderr, "writelog:", err)
+			os.Exit(2)
+		}
+	}
 	if opts.seed, err = hex.DecodeString(*seed); err != nil || len(opts.seed) != 32 || flag.NArg() > 0 || (opts.dir == "") == (opts.vectors == "") {
 		fmt.Fprintln(os.Stderr, "writelog: give -dir or -vectors, a seed of 64 hex digits, and no arguments")
 		os.Exit(2)
@@ -84,7 +91,7 @@ func run(ctx context.Context, opts *options) error {
 	if err != nil {
 		return err
 	}
-	reader, err := writeLog(ctx, opts.dir, skey, entries)
+	reader, err := writeLog(ctx, opts, skey, entries)
 	if err != nil {
 		return err
 	}
@@ -143,24 +150,32 @@ func madeUp(i int) []byte {
 	return append(fmt.Appendf(nil, "entry %d\n", i), bytes.Repeat([]byte{'.'}, i*37%300)...)
 }
 
-func writeLog(ctx context.Context, dir, skey string, entries [][]byte) (tessera.LogReader, error) {
-	if names, err := os.ReadDir(dir); err == nil && len(names) > 0 {
-		return nil, fmt.Errorf("%s is not empty", dir)
+func writeLog(ctx context.Context, opts *options, skey string, entries [][]byte) (tessera.LogReader, error) {
+	if names, err := os.ReadDir(opts.dir); err == nil && len(names) > 0 {
+		return nil, fmt.Errorf("%s is not empty", opts.dir)
 	}
 	signer, err := note.NewSigner(skey)
 	if err != nil {
 		return nil, err
 	}
-	driver, err := posix.New(ctx, posix.Config{Path: dir})
+	driver, err := posix.New(ctx, posix.Config{Path: opts.dir})
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	appender, shutdown, reader, err := tessera.NewAppender(ctx, driver, tessera.NewAppendOptions().
+	appending := tessera.NewAppendOptions().
 		WithCheckpointSigner(signer).
 		WithCheckpointInterval(100*time.Millisecond).
-		WithBatching(1024, 20*time.Millisecond))
+		WithBatching(1024, 20*time.Millisecond)
+	if opts.policy != nil {
+		witnesses, err := tessera.NewWitnessGroupFromPolicy(opts.policy)
+		if err != nil {
+			return nil, fmt.Errorf("policy: %w", err)
+		}
+		appending = appending.WithWitnesses(witnesses, &tessera.WitnessOptions{Timeout: 30 * time.Second})
+	}
+	appender, shutdown, reader, err := tessera.NewAppender(ctx, driver, appending)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +223,12 @@ func writeProofs(ctx context.Context, opts *options, reader tessera.LogReader, e
 			return err
 		}
 	}
-	policy := "log " + vkey + "\nquorum none\n"
+	policy := "log " + vkey + "\n"
+	if opts.policy != nil {
+		policy += string(opts.policy)
+	} else {
+		policy += "quorum none\n"
+	}
 	return os.WriteFile(filepath.Join(opts.proofs, "policy"), []byte(policy), 0o644)
 }
 
