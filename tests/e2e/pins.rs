@@ -96,7 +96,7 @@ fn a_log_that_grows_holds_and_an_older_head_is_no_fault() {
         .filter_map(|h| h["size"].as_u64())
         .collect();
     assert_eq!(sizes, [301, size]);
-    // The running service, whose tiles lie under a URL.
+    // The running service, under a URL: it has no tiles of the newer tree, but its head is one that was pinned.
     let url = format!("{}/log/dev", rig.service.url);
     let there = regulator.run(&["check", "--log", &url, "--json"]);
     assert_eq!(
@@ -166,7 +166,7 @@ fn what_shows_nothing_is_no_evidence_and_what_is_not_signed_does_not_hold() {
     let all = copy.leaves.clone();
     copy.leaves.extend(all);
     copy.publish();
-    let tile = copy.folder.join("tile/0/000");
+    let tile = copy.folder.join("tile/0/001");
     let good = std::fs::read(&tile).expect("a tile");
     std::fs::write(&tile, vec![7; good.len()]).expect("a tile");
     assert_eq!(regulator.status(), (Some(3), "unproven".into()));

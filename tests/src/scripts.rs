@@ -36,6 +36,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    auditors
     exit_codes
     identities
     keys

@@ -41,6 +41,11 @@ impl LogArg {
 }
 
 impl ReadingArgs {
+    /// Whether a token was given, which one log alone may see.
+    pub fn names_a_token(&self) -> bool {
+        self.log_token.is_some()
+    }
+
     /// Opens the log at an address.
     pub fn open(&self, log: &str) -> anyhow::Result<Foreign> {
         let token = match &self.log_token {

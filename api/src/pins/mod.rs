@@ -9,4 +9,3 @@ mod store;
 
 pub use compare::{Finding, compare};
 pub use store::{Head, LogFile, PinError, Pinned, Pins};
-

@@ -68,9 +68,9 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     if all.is_empty() {
         bail!("nothing is pinned yet: `countersign pin add` keeps a first head");
     }
-    if args.log.is_some() && all.len() != 1 {
+    if (args.log.is_some() || args.reading.names_a_token()) && all.len() != 1 {
         bail!(
-            "--log is where one log is read, and {} are pinned: name one",
+            "--log and --log-token are for one log, and {} are meant: name one",
             all.len()
         );
     }

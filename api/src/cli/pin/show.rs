@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use countersign_verifier::{checkpoint::Checkpoint, note::Note};
+use countersign_verifier::{checkpoint::Checkpoint, fork::Fork, note::Note};
 use serde_json::{Value, json};
 
 use crate::{
@@ -30,7 +30,7 @@ pub fn show(
 ) -> Result<Shown, PinError> {
     let newest = pinned.newest();
     let (origin, before) = (&pinned.log.origin, &newest.checkpoint);
-    let finding = compare(log, &pinned.key, newest, now, note);
+    let finding = compare(log, pinned, now, note);
     let head = |c: &Checkpoint| json!({"size": c.size, "root": c.root.to_base64()});
     let mut json = json!({
         "origin": origin,
@@ -61,19 +61,17 @@ pub fn show(
             );
             ("older", 0, line)
         }
-        Finding::Rewritten { what, fork } => {
-            let file = format!("{}-{}.now", before.size, now.size);
-            let kept = pinned.keep(&file, note.as_bytes())?;
-            let evidence = match fork {
-                Some(fork) => {
-                    let file = format!("{}-{}.fork.json", before.size, now.size);
-                    Some(pinned.keep(&file, &fork.to_json())?)
-                }
-                None => None,
-            };
+        Finding::Rewritten {
+            what,
+            against,
+            fork,
+        } => {
+            let (kept, evidence) = keep(pinned, against, (now, note), fork.as_deref())?;
             json["what"] = what.as_str().into();
+            json["against"] = head(&against.checkpoint);
             json["evidence"] = evidence.as_ref().map(|p| p.display().to_string()).into();
-            let lines = told(origin, what, (newest, now), (note, kept), evidence.as_ref());
+            let heads = (&**against, now);
+            let lines = told(origin, what, heads, (note, kept), evidence.as_ref());
             ("rewritten", REFUSED, lines)
         }
         Finding::Unproven { why } => {
@@ -88,6 +86,20 @@ pub fn show(
     };
     json["status"] = status.into();
     Ok(Shown { code, json, lines })
+}
+
+/// Keeps the head that contradicts a pinned one, and the evidence where there is some.
+fn keep(
+    pinned: &Pinned,
+    against: &Head,
+    (now, note): (&Checkpoint, &str),
+    fork: Option<&Fork>,
+) -> Result<(PathBuf, Option<PathBuf>), PinError> {
+    let sizes = format!("{}-{}", against.checkpoint.size, now.size);
+    let kept = pinned.keep(&format!("{sizes}.now"), note.as_bytes())?;
+    let file = format!("{sizes}.fork.json");
+    let evidence = fork.map(|fork| pinned.keep(&file, &fork.to_json()));
+    Ok((kept, evidence.transpose()?))
 }
 
 /// A rewritten history: both heads, and what it means.
