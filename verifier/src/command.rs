@@ -72,7 +72,7 @@ Checks, each with a line of its own:
 A check passes, fails, is unknown (what it takes is not at hand), or is skipped
 (nobody asked). Any fail: does not hold. Else any unknown: cannot tell. Else:
 holds. That nothing was revoked later, and that the decision in a leaf follows
-the log's rules, no single file can show; nothing else checks it yet.
+the log's rules, no single file can show: `countersign audit --replay` does.
 
 Nothing is fetched, and nothing is written but this output.
 

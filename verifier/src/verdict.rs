@@ -2,7 +2,7 @@
 //!
 //! A [`Verifier`] holds what the reader trusts: policies, and keys if the reader has pinned some. It asks
 //! nobody. What a single file cannot show (that nothing was revoked later, that the decision follows the
-//! rules) is said to be the operator's word; nothing checks it yet.
+//! rules) is said to be the operator's word until an audit of the whole log.
 
 mod checkpoint;
 mod head;

@@ -3,7 +3,7 @@
 //! Every link is a leaf under the same checkpoint: leaf 0 names the owner and the service; each
 //! `identity_enroll` is signed by the owner, each `identity_rotate` and `identity_revoke` by the identity
 //! itself or the owner, with a key that has proved itself. That no link is missing (a later rotation, a
-//! revocation) a single file cannot show: it is the operator's word, and nothing checks it yet.
+//! revocation) a single file cannot show: it is the operator's word until an audit of the whole log.
 
 mod follow;
 

@@ -140,7 +140,7 @@ fn read(
                 Decision::Refused { code, .. } => code,
             };
             described(&format!("operation, {decision}"))
-                + "; that the decision follows the rules is the operator's word, which nothing checks yet"
+                + "; that the decision follows the rules is the operator's word until an audit"
         }
         _ => described("receipt"),
     };

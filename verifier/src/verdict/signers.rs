@@ -181,7 +181,7 @@ impl Known<'_> {
             detail += "; that the signer held this key at enrolment was stated, not proved";
         }
         let revoked =
-            "; that it was not revoked since is the operator's word, which nothing checks yet";
+            "; that it was not revoked since is the operator's word until an audit";
         match self.pins {
             None => (
                 Status::Pass,
