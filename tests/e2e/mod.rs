@@ -18,3 +18,4 @@ mod races;
 mod receipts;
 mod tiles;
 mod tls;
+mod witnessed;

@@ -45,9 +45,14 @@ struct Session {
 }
 
 impl Session {
+    /// As `make up` begins it.
     fn begin() -> Session {
+        Session::with(Start::witnessed)
+    }
+
+    fn with(start: fn(&Path) -> Start) -> Session {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let service = Start::up(&home.path().join("countersign-data")).run();
+        let service = start(&home.path().join("countersign-data")).run();
         Session {
             home,
             _service: service,
@@ -96,10 +101,11 @@ fn the_readme_does_what_it_says() {
     let session = Session::begin();
     let said = session.run(&page);
     assert!(
-        said.contains("\tincluded\tnew\tevidence/1.evidence.json"),
+        said.contains("\twitnessed\tnew\tevidence/1.evidence.json"),
         "{said}"
     );
     assert!(said.lines().any(|line| line == "holds"), "{said}");
+    assert!(said.contains("quorum local met by witness-"), "{said}");
     let offline = blocks(&page, "<!-- run: namespaces -->");
     assert_eq!(offline.len(), 1);
     if has("unshare", &["-rn", "true"]) {
@@ -137,7 +143,7 @@ fn the_page_of_python_tells_good_evidence_from_bad() {
     if !has("python3", &["--version"]) {
         return eprintln!("skipped: no python3");
     }
-    let session = Session::begin();
+    let session = Session::with(Start::up);
     session.run(&page("README.md"));
     let by_hand = page("docs/verify-by-hand.md");
     let program = blocks(&by_hand, "<!-- file: verify.py -->");

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use countersign_log::Key;
+use countersign_log::{Key, Stop};
 use countersign_verifier::{
     dsse::{Envelope, Signature},
     hash::{Hash, sha256},
@@ -257,6 +257,10 @@ fn find_key(
 }
 
 fn nobody(state: &State, envelope: &Envelope, has_token: bool) -> Problem {
+    // Leaf 0 names the first keys: until a new log's witnesses let it write that, nobody can be told to enroll.
+    if state.opened.is_none() {
+        return super::stopped(&Stop::Unguarded(String::new()));
+    }
     let named: Vec<IdentityId> = envelope
         .signatures
         .iter()

@@ -49,20 +49,29 @@ impl Rig {
     /// The same under this `config.toml`.
     pub fn with(config: &str) -> Rig {
         let home = tempfile::tempdir().expect("a temporary folder");
-        Rig::begin(Home::Own(home), config)
+        Rig::begin(Home::Own(home), false, config)
+    }
+
+    /// The same with three witnesses.
+    pub fn witnessed() -> Rig {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        Rig::begin(Home::Own(home), true, "")
     }
 
     /// The same in a folder that the caller keeps, and may have mounted.
     pub fn inside(folder: &Path, config: &str) -> Rig {
-        Rig::begin(Home::Elsewhere(folder.to_owned()), config)
+        Rig::begin(Home::Elsewhere(folder.to_owned()), false, config)
     }
 
-    fn begin(home: Home, config: &str) -> Rig {
+    fn begin(home: Home, witnesses: bool, config: &str) -> Rig {
         let dir = match &home {
             Home::Own(folder) => folder.path().join("data"),
             Home::Elsewhere(folder) => folder.join("data"),
         };
-        let start = Start::up(&dir);
+        let start = Start {
+            witnesses,
+            ..Start::up(&dir)
+        };
         let mut service = start.run();
         if !config.is_empty() {
             // A first run only begins in an empty directory, so the file comes second.

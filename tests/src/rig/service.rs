@@ -22,7 +22,9 @@ pub struct Start {
     pub dir: PathBuf,
     /// What a client trusts, where the service speaks TLS.
     pub trust: Option<Arc<rustls::ClientConfig>>,
-    /// After `up --no-witnesses --dir DIR --listen 127.0.0.1:0`.
+    /// With three witnesses, not by `--no-witnesses`.
+    pub witnesses: bool,
+    /// After `up --listen 127.0.0.1:0 --dir DIR`.
     pub more: Vec<String>,
     pub variables: Vec<(String, String)>,
 }
@@ -33,6 +35,8 @@ pub struct Service {
     pub url: String,
     pub vkey: String,
     pub policy: PathBuf,
+    /// How many its ready line says.
+    pub witnesses: usize,
     trust: Option<Arc<rustls::ClientConfig>>,
     child: Child,
     log: PathBuf,
@@ -64,8 +68,17 @@ impl Start {
         Start {
             dir: dir.to_owned(),
             trust: None,
+            witnesses: false,
             more: Vec::new(),
             variables: Vec::new(),
+        }
+    }
+
+    /// The same with witnesses.
+    pub fn witnessed(dir: &Path) -> Start {
+        Start {
+            witnesses: true,
+            ..Start::up(dir)
         }
     }
 
@@ -81,15 +94,16 @@ impl Start {
     }
 
     /// Where its standard error goes: beside the directory.
-    fn log(&self) -> PathBuf {
+    pub fn log(&self) -> PathBuf {
         self.dir.with_extension("stderr")
     }
 
     fn spawn(&self) -> Child {
         let stderr = std::fs::File::create(self.log()).expect("a file for standard error");
         let child = clean(bins::countersign())
-            .args(["up", "--no-witnesses", "--listen", "127.0.0.1:0", "--dir"])
+            .args(["up", "--listen", "127.0.0.1:0", "--dir"])
             .arg(&self.dir)
+            .args((!self.witnesses).then_some("--no-witnesses"))
             .args(&self.more)
             .envs(self.variables.iter().cloned())
             .stdin(Stdio::null())
@@ -135,6 +149,7 @@ impl Start {
             url: ready.url,
             vkey: ready.vkey,
             policy: ready.policy,
+            witnesses: ready.witnesses,
             trust: self.trust.clone(),
             child,
             log,
@@ -148,12 +163,18 @@ struct Ready {
     url: String,
     vkey: String,
     policy: PathBuf,
+    witnesses: usize,
 }
 
 impl Ready {
-    /// `ready URL account=dev log=URL/log/dev vkey=… policy=… dir=…`, to the letter.
+    /// `ready URL account=dev log=URL/log/dev vkey=… policy=… dir=…`, to the letter, and with witnesses ` witnesses=3`.
     fn parse(line: &str) -> Ready {
-        let words: Vec<&str> = line.trim_end().split(' ').collect();
+        let line = line.trim_end();
+        let (line, witnesses) = match line.strip_suffix(" witnesses=3") {
+            Some(line) => (line, 3),
+            None => (line, 0),
+        };
+        let words: Vec<&str> = line.split(' ').collect();
         let &["ready", url, account, log, vkey, policy, dir] = &words[..] else {
             panic!("not a ready line: {line}");
         };
@@ -166,6 +187,7 @@ impl Ready {
             url: url.to_owned(),
             vkey: vkey.strip_prefix("vkey=").expect("vkey=").to_owned(),
             policy: policy.strip_prefix("policy=").expect("policy=").into(),
+            witnesses,
         }
     }
 }
