@@ -6,7 +6,7 @@ CARGO ?= cargo
 help: ## what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-up: rocksdb ## release build, then a development log
+up: rocksdb ## release build, then a development log and its witnesses
 	$(CARGO) run --release --locked -- up $(ARGS)
 
 build: rocksdb ## release build
