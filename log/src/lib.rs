@@ -32,12 +32,14 @@ pub mod witnesses;
 pub mod writer;
 
 mod log;
+mod shared;
 
 pub use clock::{Clocks, LogClock, SystemClocks};
 pub use judge::{Context, Entry, Judge, Key, Ruling};
-pub use log::{Log, Options, Pending, StartError, Status, Turned};
+pub use log::{Log, Options, Pending, Status, Turned};
 pub use publish::Published;
 pub use reader::Reader;
+pub use shared::StartError;
 pub use store::{Head, Store, StoreError};
 pub use witnesses::{Pace, Reply, Transport, Witnesses, WitnessesStatus};
 pub use writer::{Outcome, Sequenced, Stop, Until};

@@ -15,11 +15,11 @@ use tokio::sync::oneshot;
 
 use crate::{
     clock::{ClockFault, Clocks, LogClock},
-    grow::Edge,
-    guard::{self, GuardError},
+    guard,
     judge::Judge,
-    publish::{HeadSigner, Published, Publisher},
+    publish::{HeadSigner, Publisher},
     reader::Reader,
+    shared::{Committed, Shared, StartError},
     store::{Head, Store, StoreError},
     witnesses::{Rounds, Witnesses, WitnessesStatus},
     writer::{Job, Loaded, Outcome, Stop, Until, Writer, load},
@@ -45,72 +45,6 @@ pub struct Options<J: Judge> {
     pub witnesses: Option<Witnesses>,
     /// Take the wall clock as it is, and write a leaf that says so, if it is what keeps the log from writing.
     pub accept_clock: bool,
-}
-
-/// Why a log did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The store failed or is damaged.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// What was published is not what is stored.
-    #[error(transparent)]
-    Guard(#[from] GuardError),
-    /// A committed leaf is none of this log's.
-    #[error("leaf {index}: {why}")]
-    Leaf {
-        /// Its index.
-        index: u64,
-        /// What is wrong with it.
-        why: String,
-    },
-}
-
-/// The committed tree and the state that its leaves give, which change together.
-pub(crate) struct Committed<V> {
-    pub edge: Edge,
-    /// Of this edge: kept, because a root costs hundreds of hashes.
-    pub head: Head,
-    pub version: Arc<V>,
-}
-
-impl<V> Committed<V> {
-    pub(crate) fn new(edge: Edge, version: V) -> Committed<V> {
-        Committed {
-            head: edge.head(),
-            edge,
-            version: Arc::new(version),
-        }
-    }
-}
-
-/// What the writer, the publisher and readers share.
-pub(crate) struct Shared<V> {
-    pub store: Arc<dyn Store>,
-    /// What is committed: readers take unfinished tiles from its edge.
-    pub committed: ArcSwap<Committed<V>>,
-    /// The newest head that the log has signed: what it is included under, where witnesses have not come so far.
-    pub signed: ArcSwap<Published>,
-    pub published: ArcSwap<Published>,
-    /// Why nothing may be written, whatever the clock and the store say: set and cleared by the guard.
-    pub gate: ArcSwapOption<Stop>,
-    pub witnesses: ArcSwap<WitnessesStatus>,
-    /// How far the wall clock is from those of a quorum of witnesses, milliseconds; 0 where that is no reason to stop.
-    pub disputed_ms: std::sync::atomic::AtomicI64,
-    pub clocks: Arc<dyn Clocks>,
-    /// Why nothing is written just now.
-    pub stop: ArcSwapOption<Stop>,
-    /// Why nothing is published just now.
-    pub published_trouble: ArcSwapOption<StoreError>,
-    /// Wall clock minus log time, milliseconds.
-    pub clock_offset_ms: std::sync::atomic::AtomicI64,
-}
-
-impl<V> Shared<V> {
-    /// The wall clock, POSIX milliseconds.
-    pub(crate) fn wall_ms(&self) -> u64 {
-        crate::clock::wall_ms(&*self.clocks)
-    }
 }
 
 /// How a log fares.
@@ -168,32 +102,15 @@ impl<J: Judge> Log<J> {
         if let Some(fault) = &fault {
             tracing::error!(%fault, "writing does not start until the clock is accepted");
         }
-        let published = options.store.published()?.map_or(
-            Published {
-                head: Head::EMPTY,
-                note: String::new(),
-            },
-            |kept| Published {
-                head: kept.head,
-                note: kept.note,
-            },
-        );
-        let signed = options.store.signed()?.pop().map(|kept| Published {
-            head: kept.head,
-            note: kept.note,
-        });
         let shared = Arc::new(Shared {
-            signed: ArcSwap::from_pointee(signed.unwrap_or(Published {
-                head: Head::EMPTY,
-                note: String::new(),
-            })),
             gate: ArcSwapOption::empty(),
             witnesses: ArcSwap::default(),
             disputed_ms: 0.into(),
             clocks: options.clocks.clone(),
+            signed: ArcSwap::from_pointee(options.store.signed()?.pop().into()),
+            published: ArcSwap::from_pointee(options.store.published()?.into()),
             store: options.store,
             committed: ArcSwap::from_pointee(Committed::new(edge.clone(), options.judge.version())),
-            published: ArcSwap::from_pointee(published),
             stop: ArcSwapOption::from_pointee(fault.map(Stop::Clock)),
             published_trouble: ArcSwapOption::empty(),
             clock_offset_ms: clock.offset_ms().into(),
@@ -216,14 +133,8 @@ impl<J: Judge> Log<J> {
             )?),
         };
         let publisher = Publisher::new(signer.clone());
-        // Before anybody reads: what was published last may have been lost with a record cut short, and readers who saw it must
-        // not be shown less. A store that refuses now is asked again by the publisher's thread.
-        let head = shared.committed.load().head;
-        if rounds.is_none()
-            && head.size > shared.published.load().head.size
-            && let Err(error) = publisher.publish(&shared, &head, None)
-        {
-            tracing::error!(%error, "the newest head could not be published at the start");
+        if rounds.is_none() {
+            show_committed(&publisher, &shared);
         }
         let accept = options.accept_clock.then_some(fault).flatten();
         let writer = Writer::new(
@@ -343,6 +254,17 @@ impl<J: Judge> Log<J> {
 impl<J: Judge> Drop for Log<J> {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+/// Before anybody reads: what was published last may have been lost with a record cut short, and readers who saw it must not be
+/// shown less. A store that refuses now is asked again by the publisher's thread.
+fn show_committed<V>(publisher: &Publisher, shared: &Shared<V>) {
+    let head = shared.committed.load().head;
+    if head.size > shared.published.load().head.size
+        && let Err(error) = publisher.publish(shared, &head, None)
+    {
+        tracing::error!(%error, "the newest head could not be published at the start");
     }
 }
 

@@ -17,7 +17,7 @@ use countersign_verifier::{checkpoint::Checkpoint, note, vkey::NoteSigner};
 use tokio::sync::oneshot;
 
 use crate::{
-    log::Shared,
+    shared::Shared,
     store::{Head, Kept, Stage, StoreError},
     witnesses::{Answer, Probe},
     writer::Until,
@@ -37,6 +37,13 @@ pub struct Published {
     pub head: Head,
     /// The signed note; empty only in a log that has never published.
     pub note: String,
+}
+
+impl From<Option<Kept>> for Published {
+    fn from(kept: Option<Kept>) -> Published {
+        let (head, note) = kept.map_or((Head::EMPTY, String::new()), |k| (k.head, k.note));
+        Published { head, note }
+    }
 }
 
 /// Somebody who waits until the leaf at `index` is as far as `until`.

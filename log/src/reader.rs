@@ -10,9 +10,9 @@ use countersign_verifier::{
 use crate::{
     grow::Edge,
     judge::Key,
-    log::Shared,
     prove::Tiles,
     publish::Published,
+    shared::Shared,
     store::{Head, Store, StoreError},
 };
 

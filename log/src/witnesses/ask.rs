@@ -16,9 +16,9 @@ use countersign_verifier::{
 
 use super::{Place, Reply, Transport};
 use crate::{
-    log::Shared,
     prove::Prover,
     reader::Reader,
+    shared::Shared,
     store::{Head, Kept, StoreError},
 };
 

@@ -8,7 +8,7 @@ use std::{
 use countersign_verifier::{policy::Policy, vkey::VerifierKey};
 
 use super::{Answer, Place, Probe, Transport, WitnessStatus, ask::Asker, places};
-use crate::{log::Shared, publish::Notice};
+use crate::{publish::Notice, shared::Shared};
 
 /// A witness that fails is left alone for this long, then twice as long after each further failure.
 const PAUSE: Duration = Duration::from_millis(250);

@@ -6,10 +6,11 @@
 
 mod guarding;
 mod publishing;
+mod round;
+mod timing;
 
 use std::{
     cell::Cell,
-    collections::BTreeMap,
     sync::{
         Arc,
         mpsc::{self, RecvTimeoutError},
@@ -17,51 +18,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use countersign_verifier::{policy::Policy, vkey::VerifierKey};
+use countersign_verifier::policy::Policy;
 
+use self::round::Round;
 use super::{
     Ahead, Answer, Pace, Probe, Witnesses, WitnessesStatus,
     ask::Line,
     millis,
-    peers::{Peer, Peers, Sent},
+    peers::{Peers, Sent},
 };
 use crate::{
-    log::Shared,
     publish::{HeadSigner, Notice, SETTLE_AFTER, Waiter, settle},
+    shared::Shared,
     store::{Head, Kept, StoreError},
     writer::{Stop, Until},
 };
 
-/// The longest sleep of a log that has nothing to do.
-const IDLE: Duration = Duration::from_secs(30);
 /// How long a store that refuses a checkpoint is left alone.
 const RETRY: Duration = Duration::from_millis(250);
-
-/// A head that was signed for witnesses, and who has cosigned it.
-struct Round {
-    kept: Kept,
-    began: Instant,
-    /// By place in the policy.
-    lines: BTreeMap<usize, Line>,
-}
-
-impl Round {
-    fn new(kept: Kept) -> Round {
-        Round {
-            kept,
-            began: Instant::now(),
-            lines: BTreeMap::new(),
-        }
-    }
-}
-
-impl Round {
-    /// Whether a witness of the policy in force has not cosigned it.
-    fn lacks(&self, peer: &Peer) -> bool {
-        let cosigned = |(at, _): &(usize, VerifierKey)| self.lines.contains_key(at);
-        peer.present && !peer.place.keys.iter().any(cosigned)
-    }
-}
 
 /// How far the comparison with the witnesses has come.
 enum Guard {
@@ -182,51 +156,6 @@ impl<V: Send + Sync + 'static> Rounds<V> {
             }
         }
         settle(&self.shared, &self.unsettled, 1);
-    }
-
-    /// At a clean end the last head gets one round's time; it is published at the next start otherwise.
-    fn finished(&mut self) -> bool {
-        let since = *self.closing_since.get_or_insert_with(Instant::now);
-        let published = self.shared.published.load().head.size;
-        published >= self.wanted.size
-            || !matches!(self.guard, Guard::Passed)
-            || since.elapsed() >= self.pace.round_timeout
-    }
-
-    fn until_next(&self) -> Duration {
-        let now = Instant::now();
-        let mut next = now + IDLE;
-        let mut at_latest = |at: Option<Instant>| next = next.min(at.unwrap_or(next));
-        match &self.guard {
-            Guard::Asking { .. } => at_latest(self.peers.next(|peer| !peer.same)),
-            Guard::Refused => {}
-            Guard::Passed => {
-                at_latest(
-                    self.target()
-                        .and_then(|round| self.peers.next(|peer| round.lacks(peer))),
-                );
-                if let Some(round) = &self.round {
-                    let lost = round.began + self.pace.round_timeout;
-                    at_latest(Some(lost).filter(|at| *at > now));
-                } else if self.wanted.size > self.shared.published.load().head.size {
-                    at_latest(Some(self.next_head));
-                }
-                at_latest(
-                    self.last
-                        .as_ref()
-                        .map(|last| last.began + self.pace.refresh),
-                );
-            }
-        }
-        if !self.open {
-            at_latest(Some(now + self.pace.round_timeout / 4));
-        }
-        next.saturating_duration_since(now)
-    }
-
-    /// The head that witnesses are asked for: the next one, or the published one by those that have not cosigned it yet.
-    fn target(&self) -> Option<&Round> {
-        self.round.as_ref().or(self.last.as_ref())
     }
 
     fn take(&mut self, notice: Notice) {

@@ -8,8 +8,8 @@ use countersign_verifier::{
 use crate::{
     grow::{Edge, levels_of, width_at},
     judge::Judge,
-    log::StartError,
     reader::tile_hashes,
+    shared::StartError,
     store::{Head, Store, StoreError},
 };
 

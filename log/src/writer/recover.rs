@@ -9,7 +9,7 @@ use super::{Job, Stop, Writer, load, refuse};
 use crate::{
     guard,
     judge::Judge,
-    log::{Committed, StartError},
+    shared::{Committed, StartError},
     store::{Growth, StoreError},
 };
 

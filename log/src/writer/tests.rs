@@ -15,9 +15,9 @@ use super::*;
 use crate::{
     clock::Reading,
     judge::{Context, Entry, Key},
-    log::StartError,
     log::{Log, Options, Pending},
     prove::Prover,
+    shared::StartError,
     store::memory::{MemoryStore, Step, When},
     store::{Head, Store},
 };

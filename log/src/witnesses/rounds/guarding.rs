@@ -6,8 +6,8 @@ use countersign_verifier::vkey::VerifierKey;
 
 use super::{super::describe, Ahead, Guard, Probe, Rounds};
 use crate::{
-    log::Shared,
     publish::HeadSigner,
+    shared::Shared,
     store::{Head, Kept, Stage, StoreError},
     writer::Stop,
 };

@@ -56,7 +56,7 @@ impl<V: Send + Sync + 'static> Rounds<V> {
     /// Publishes the head whose quorum is met, and again with each line that comes late.
     pub(super) fn publish_met(&mut self) -> Result<(), StoreError> {
         if let Some(round) = &self.round
-            && self.met(round)
+            && round.is_met(&self.policy)
         {
             self.publish(round)?;
             self.check_clock();
@@ -64,25 +64,17 @@ impl<V: Send + Sync + 'static> Rounds<V> {
             return Ok(());
         }
         if let Some(last) = &self.last
-            && self.shared.published.load().note != full_note(last)
+            && self.shared.published.load().note != last.note()
         {
             self.publish(last)?;
         }
         Ok(())
     }
 
-    fn met(&self, round: &Round) -> bool {
-        let mut cosigned = vec![false; self.policy.witnesses().len()];
-        for at in round.lines.keys() {
-            cosigned[*at] = true;
-        }
-        self.policy.quorum_met(&cosigned)
-    }
-
     fn publish(&self, round: &Round) -> Result<(), StoreError> {
         let kept = Kept {
             head: round.kept.head,
-            note: full_note(round),
+            note: round.note(),
         };
         self.shared.store.keep(Stage::Published, &kept)?;
         self.unsettled.set(self.unsettled.get() + 1);
@@ -150,11 +142,4 @@ impl<V: Send + Sync + 'static> Rounds<V> {
             quorum_lost_since,
         }));
     }
-}
-
-/// The log's signed note and the lines of its witnesses.
-fn full_note(round: &Round) -> String {
-    let mut note = round.kept.note.clone();
-    note.extend(round.lines.values().map(|line| line.line.as_str()));
-    note
 }
