@@ -11,8 +11,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use countersign_verifier::{
-    hash::sha256,
+    hash::{Hash, sha256},
     tile::{Bundle, Tile},
+    tree::is_complete,
 };
 
 use crate::{prove::Prover, reader::Reader, store::StoreError};
@@ -61,41 +62,79 @@ pub fn consistency<V>(
     to: Option<u64>,
     request: &HeaderMap,
 ) -> Response {
-    let size = reader.published().head.size;
+    let published = reader.published().head.size;
     // Without an end the proof moves with every head, and must not be kept.
     let cache = if to.is_some() { IMMUTABLE } else { NO_STORE };
-    let to = to.unwrap_or(size);
+    let to = to.unwrap_or(published);
     if from > to {
         return refuse(
             StatusCode::BAD_REQUEST,
             &format!("from ({from}) is beyond to ({to})"),
         );
     }
-    if to > size {
-        let mut answer = refuse(
-            StatusCode::NOT_FOUND,
-            &format!("to ({to}) is beyond the published size ({size})"),
-        );
-        answer
-            .headers_mut()
-            .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        return answer;
+    if to > published {
+        return beyond("to", to, published);
     }
     let hashes = match Prover::new(reader, to).consistency(from) {
         Ok(hashes) => hashes,
         Err(error) => return broken(&error),
     };
-    let lines = hashes.iter().map(|h| h.to_base64());
     if accepts_json(request) {
-        let list: Vec<String> = lines.map(|h| format!("\"{h}\"")).collect();
+        let list: Vec<String> = hashes
+            .iter()
+            .map(|h| format!("\"{}\"", h.to_base64()))
+            .collect();
         let body = format!(
             "{{\"from\":{from},\"to\":{to},\"hashes\":[{}]}}",
             list.join(",")
         );
         return found(request, body.into_bytes(), "application/json", cache);
     }
-    let body: String = lines.map(|h| h + "\n").collect();
-    found(request, body.into_bytes(), TEXT, cache)
+    found(request, lines(&hashes), TEXT, cache)
+}
+
+/// The node of `level` and `index`, complete in the tree of `size` leaves, and its path to that tree's root: one base64 hash a
+/// line, the node first. With it a witness settles whether two heads of different sizes are of one history.
+#[must_use]
+pub fn node<V>(
+    reader: &Reader<V>,
+    size: u64,
+    level: u8,
+    index: u64,
+    request: &HeaderMap,
+) -> Response {
+    let published = reader.published().head.size;
+    if size > published {
+        return beyond("size", size, published);
+    }
+    if !is_complete(level, index, size) {
+        let why = format!("node {index} of level {level} is not complete at size {size}");
+        return refuse(StatusCode::BAD_REQUEST, &why);
+    }
+    let prover = Prover::new(reader, size);
+    let node = prover.node(level, index).and_then(|node| {
+        let path = prover.node_path(level, index)?;
+        Ok(std::iter::once(node).chain(path).collect::<Vec<_>>())
+    });
+    match node {
+        Ok(hashes) => found(request, lines(&hashes), TEXT, IMMUTABLE),
+        Err(error) => broken(&error),
+    }
+}
+
+fn lines(hashes: &[Hash]) -> Vec<u8> {
+    let lines: String = hashes.iter().map(|h| h.to_base64() + "\n").collect();
+    lines.into_bytes()
+}
+
+/// What is asked for may be there a moment later.
+fn beyond(what: &str, asked: u64, published: u64) -> Response {
+    let why = format!("{what} ({asked}) is beyond the published size ({published})");
+    let mut answer = refuse(StatusCode::NOT_FOUND, &why);
+    answer
+        .headers_mut()
+        .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
 }
 
 /// Whether the client names JSON among what it accepts.

@@ -7,7 +7,7 @@ use countersign_verifier::{
     evidence,
     hash::{Hash, leaf_hash, node_hash},
     proof::TlogProof,
-    tree::{consistency_proof_len, verify_consistency},
+    tree::{consistency_proof_len, is_complete, verify_consistency, verify_node},
 };
 use serde_json::{Value, json};
 
@@ -217,6 +217,45 @@ fn a_set_proves_many_leaves_at_once() {
     let many: Vec<String> = (0..1_001).map(|n| n.to_string()).collect();
     rig.get(&format!("/log/dev/evidence-set?indexes={}", many.join(",")))
         .problem(400, "MALFORMED");
+}
+
+#[test]
+fn every_complete_node_is_proved_at_every_size() {
+    let mut rig = Rig::up();
+    let owner = rig.owner();
+    let mut heads = vec![rig.auditor.head(&mut rig.http())];
+    for n in 0..8 {
+        rig.submit(&receipt(&format!("{n}"), &owner));
+        heads.push(rig.auditor.head(&mut rig.http()));
+    }
+    let mut http = rig.http();
+    let mut node = |size, level, index| {
+        http.get(&format!(
+            "/log/dev/node?size={size}&level={level}&index={index}"
+        ))
+    };
+    for head in &heads {
+        for (level, index) in (0..=4).flat_map(|l| (0..=9).map(move |i| (l, i))) {
+            let answer = node(head.size, level, index);
+            if !is_complete(level, index, head.size) {
+                assert_eq!(answer.status, 400, "{level}/{index} at {}", head.size);
+                continue;
+            }
+            let text = answer.text();
+            let hashes = text.lines().map(|l| Hash::from_base64(l).unwrap());
+            let hashes: Vec<Hash> = hashes.collect();
+            let (hash, path) = hashes.split_first().unwrap();
+            verify_node(hash, level, index, head.size, path, &head.root).unwrap();
+        }
+    }
+    assert_eq!(node(heads[8].size + 1, 0, 0).status, 404);
+    for (size, level, index) in [(0, 0, 0), (1, 255, 0), (1, 63, u64::MAX), (1, 0, u64::MAX)] {
+        assert_eq!(node(size, level, index).status, 400);
+    }
+    assert_eq!(
+        rig.get("/log/dev/node?size=1&level=256&index=0").status,
+        400
+    );
 }
 
 #[test]

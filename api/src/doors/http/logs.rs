@@ -111,6 +111,30 @@ pub(super) async fn consistency(
     .await
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Node {
+    size: u64,
+    level: u8,
+    index: u64,
+}
+
+pub(super) async fn node(
+    State(app): State<Shared>,
+    Path(account): Path<String>,
+    node: Result<Query<Node>, QueryRejection>,
+    headers: HeaderMap,
+) -> Response {
+    read(app, &account, headers, move |account, headers| {
+        let node = parameters(node)?;
+        let reader = &account.reader();
+        Ok(serve::node(
+            reader, node.size, node.level, node.index, headers,
+        ))
+    })
+    .await
+}
+
 pub(super) async fn policy(
     State(app): State<Shared>,
     Path(account): Path<String>,

@@ -41,6 +41,7 @@ pub fn router(app: Shared) -> Router {
         .route("/checkpoint", get(logs::checkpoint))
         .route("/tile/{*path}", get(logs::tile))
         .route("/consistency", get(logs::consistency))
+        .route("/node", get(logs::node))
         .route("/policy", get(logs::policy))
         .route("/keys", get(logs::keys))
         .route("/lookup", get(logs::lookup))
