@@ -1,5 +1,7 @@
 //! One account: one log, one key, one writer, one state.
 
+mod parts;
+
 use std::{io, path::PathBuf, sync::Arc};
 
 use countersign_log::{
@@ -9,17 +11,19 @@ use countersign_log::{
 use countersign_verifier::{
     base64,
     key::{KeyError, PrivateKey, PublicKey},
-    policy::Policy,
     vkey::NoteSigner,
 };
 use serde::{Deserialize, Serialize};
+
+pub use parts::Parts;
 
 use crate::{
     config,
     data_dir::{AccountDir, DataDir, write_public, write_secret},
     ledger::Ledger,
     local_witnesses::{self, PolicyLine},
-    state::{Opened, State, opened},
+    quorum::QuorumError,
+    state::State,
     submit::Wait,
     witnessing,
 };
@@ -86,6 +90,9 @@ pub enum OpenError {
         /// What is wrong.
         why: String,
     },
+    /// Its policies are not what they must be.
+    #[error(transparent)]
+    Quorum(#[from] QuorumError),
     /// The store does not open.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -177,48 +184,24 @@ impl Account {
         clocks: Arc<dyn Clocks>,
         (settings, accept_clock): (&config::Witnesses, bool),
     ) -> Result<Account, OpenError> {
-        let files = dir.account(name);
-        let about: About =
-            serde_json::from_str(&read(files.about())?).map_err(|e| OpenError::Wrong {
-                path: files.about(),
-                why: e.to_string(),
-            })?;
-        let wrong = |path: PathBuf| move |why: String| OpenError::Wrong { path, why };
-        let owner = opened::spki(&about.owner).map_err(wrong(files.about()))?;
-        let log_key = private_key(files.log_key())?;
-        let service = private_key(files.service_key())?;
-        let signer = signer(&about.origin, &log_key, &files)?;
-        let vkey = signer.vkey().to_string();
-        let stated = read(files.log_vkey())?;
-        if stated.trim() != vkey {
-            return Err(OpenError::Key {
-                path: files.log_key(),
-                why: format!(
-                    "this is not the key of {}: log.vkey says {}",
-                    about.origin,
-                    stated.trim()
-                ),
-            });
-        }
-        let policy = read(files.policy())?;
-        let parsed = listing(&policy, &vkey).map_err(wrong(files.policy()))?;
-        let witnessed = parsed.quorum().is_some();
-        let eras = witnessing::eras(parsed, &files.policies()).map_err(wrong(files.policies()))?;
-        let witnesses = witnessing::witnesses(eras, settings).map_err(wrong(files.policy()))?;
-        let ledger = Ledger::new(
-            Opened {
-                origin: about.origin.clone(),
-                log_vkey: vkey.clone(),
-                owner,
-                service: service.public(),
-                rules: opened::RULES,
-                epoch: 0,
-            },
-            service,
-        );
+        let parts = Parts::read(dir, name)?;
+        let (ledger, service) = (parts.ledger()?, parts.service()?);
+        let Parts {
+            files,
+            public,
+            vkey,
+            opened,
+            policies,
+            signer,
+        } = parts;
+        let witnessed = policies.present.quorum().is_some();
+        let witnesses = witnessing::witnesses(policies.judges, settings).map_err(|why| {
+            let path = files.policy();
+            OpenError::Wrong { path, why }
+        })?;
         let store = RocksStore::open(&files.db(), &files.tidemark(), shared)?;
         let log = Log::start(Options {
-            origin: about.origin.clone(),
+            origin: opened.origin.clone(),
             signer,
             store: Arc::new(store),
             judge: ledger,
@@ -228,13 +211,13 @@ impl Account {
         })?;
         Ok(Account {
             name: name.into(),
-            origin: about.origin,
-            public: about.public,
+            origin: opened.origin,
+            public,
             log,
-            policy,
+            policy: policies.text,
             witnessed,
             vkey,
-            service: private_key(files.service_key())?,
+            service,
             dir: files,
         })
     }
@@ -294,17 +277,6 @@ pub fn policy_without_witnesses(vkey: &str) -> String {
     format!(
         "# Who must have signed a checkpoint for a proof to count (c2sp.org/tlog-policy).\nlog {vkey}\nquorum none\n"
     )
-}
-
-/// A policy that lists this log, or nothing of it would verify.
-fn listing(policy: &str, vkey: &str) -> Result<Policy, String> {
-    let policy = Policy::parse(policy).map_err(|e| e.to_string())?;
-    if policy.logs().iter().any(|log| log.key.to_string() == vkey) {
-        return Ok(policy);
-    }
-    Err(format!(
-        "no line `log {vkey}`: nothing of this log would verify under it"
-    ))
 }
 
 fn signer(origin: &str, key: &PrivateKey, files: &AccountDir) -> Result<NoteSigner, OpenError> {

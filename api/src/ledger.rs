@@ -16,6 +16,7 @@ mod decision;
 mod operation;
 mod receipt;
 mod replay;
+mod stored;
 
 pub use operation::may_read;
 use operation::nonce_key;
@@ -39,6 +40,7 @@ pub mod space {
 
 pub use decision::{DECISION_BYTES_MAX, Recorded, by_json, decision_of};
 pub use replay::{Replayed, follows_rules};
+pub use stored::receipt_postings;
 
 /// A signature that verified, and under which key. Whether it counts is judged later, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]

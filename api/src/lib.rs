@@ -23,6 +23,8 @@ pub mod local_witnesses;
 pub mod metrics;
 pub mod pins;
 pub mod query;
+pub mod quorum;
+pub mod recover;
 #[cfg(test)]
 mod reference;
 pub mod service;

@@ -1,15 +1,13 @@
-//! How an account's log reaches its witnesses: the policy files, and requests over HTTP; and what is shown of how they fare.
+//! How an account's log reaches its witnesses: whom its policies have it ask, requests over HTTP, and what is shown of how they
+//! fare.
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use countersign_log::{
     Pace, Witnesses,
     witnesses::{Answering, Reply, Transport, WitnessStatus, WitnessesStatus},
 };
-use countersign_verifier::{
-    leaf::Millis,
-    policy::{Eras, Policy},
-};
+use countersign_verifier::{leaf::Millis, policy::Eras};
 use reqwest::{Client, RequestBuilder, header, redirect};
 use serde_json::{Value, json};
 
@@ -18,43 +16,15 @@ use crate::config;
 /// A witness answers with a few lines: 16 ML-DSA-44 cosignatures are 52 KiB, a checkpoint at most 1 MiB.
 const REPLY_BYTES_MAX: usize = 256 << 10;
 
-/// What an account publishes by: the policies by tree size, and whom they have the log ask.
-///
-/// # Errors
-/// In words, with the file: one that cannot be read or is no policy.
-pub fn eras(present: Policy, folder: &Path) -> Result<Eras, String> {
-    let at =
-        |name: &std::path::Path, why: &dyn std::fmt::Display| format!("{}: {why}", name.display());
-    let mut eras = Vec::new();
-    let rows = match folder.read_dir() {
-        Ok(rows) => rows,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Eras::one(present)),
-        Err(e) => return Err(at(folder, &e)),
-    };
-    for row in rows {
-        let path = row.map_err(|e| at(folder, &e))?.path();
-        let from = path
-            .file_name()
-            .and_then(|name| name.to_str()?.strip_suffix(".policy")?.parse::<u64>().ok())
-            .ok_or_else(|| at(&path, &"a policy's name is <from_size>.policy"))?;
-        let text = std::fs::read_to_string(&path).map_err(|e| at(&path, &e))?;
-        eras.push((from, Policy::parse(&text).map_err(|e| at(&path, &e))?));
-    }
-    if eras.is_empty() {
-        return Ok(Eras::one(present));
-    }
-    Eras::new(eras).map_err(|e| at(folder, &e))
-}
-
-/// The witnesses that these policies name; `None` where the present one names none to be asked.
+/// The witnesses that these policies name; `None` where none names any. Those of earlier eras count too: where the newest
+/// published head had a quorum, only its witnesses can tell at a start that nothing is missing, whatever is asked for since.
 ///
 /// # Errors
 /// If there is no HTTP client: no runtime, or no trusted certificates.
 pub fn witnesses(eras: Eras, settings: &config::Witnesses) -> Result<Option<Witnesses>, String> {
     let named = eras
         .iter()
-        .last()
-        .is_some_and(|(_, policy)| !policy.witnesses().is_empty());
+        .any(|(_, policy)| !policy.witnesses().is_empty());
     if !named {
         return Ok(None);
     }

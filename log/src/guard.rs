@@ -49,21 +49,27 @@ pub enum GuardError {
 /// # Errors
 /// See [`GuardError`]: nothing may then be signed.
 pub fn check(store: &dyn Store, edge: &Edge) -> Result<(), GuardError> {
-    let published = store.published()?;
-    let known = published
-        .iter()
-        .map(|kept| ("a published checkpoint", kept.head))
-        .chain(store.tidemark()?.map(|head| ("a published head", head)));
-    for (what, head) in known {
+    for (what, head) in known(store)? {
         compare(store, edge, what, &head)?;
-    }
-    for kept in store.signed()? {
-        compare(store, edge, "a signed checkpoint", &kept.head)?;
     }
     Ok(())
 }
 
-struct Stored<'a>(&'a dyn Store, &'a Edge);
+/// Every head that is known to have left the process, and what it is known from.
+pub(crate) fn known(store: &dyn Store) -> Result<Vec<(&'static str, Head)>, StoreError> {
+    let published = store.published()?;
+    let mut known: Vec<_> = published
+        .iter()
+        .map(|kept| ("a published checkpoint", kept.head))
+        .chain(store.tidemark()?.map(|head| ("a published head", head)))
+        .collect();
+    let signed = store.signed()?.into_iter();
+    known.extend(signed.map(|kept| ("a signed checkpoint", kept.head)));
+    Ok(known)
+}
+
+/// The committed tree of a store that no writer runs on, or not yet.
+pub(crate) struct Stored<'a>(pub &'a dyn Store, pub &'a Edge);
 
 impl crate::prove::Tiles for Stored<'_> {
     fn hashes(

@@ -12,6 +12,7 @@
 //! | [`store`] | the storage contract, RocksDB, a memory store with faults, and the suite that both pass |
 //! | [`writer`] | one thread an account: drain, judge, grow, commit, answer |
 //! | [`publish`] | one thread an account: sign the newest head, store it, show it |
+//! | [`import`] | leaves that were lost and come back |
 //! | [`guard`] | what must agree before anything may be signed again |
 //! | [`witnesses`] | the log as the client of its witnesses: rounds, quorum, and what they say at a start |
 //! | [`reader`] | what was published, read at one size |
@@ -22,6 +23,7 @@
 pub mod clock;
 pub mod grow;
 pub mod guard;
+pub mod import;
 pub mod judge;
 pub mod prove;
 pub mod publish;

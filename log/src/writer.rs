@@ -15,7 +15,8 @@ use std::{
     time::Duration,
 };
 
-use batch::{Batch, Beneath, append, context};
+pub(crate) use batch::{Batch, append};
+use batch::{Beneath, context};
 pub(crate) use load::{Loaded, load};
 pub(crate) use outcome::Job;
 pub use outcome::{Outcome, Sequenced, Stop, Until};

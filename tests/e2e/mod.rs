@@ -16,6 +16,7 @@ mod policy;
 mod public;
 mod races;
 mod receipts;
+mod recovery;
 mod tiles;
 mod tls;
 mod witnessed;

@@ -4,6 +4,7 @@
 //! Witnesses are counted, not lines. How old a cosignature may be is not a policy's business.
 
 mod eras;
+mod meaning;
 mod parse;
 mod stolen;
 
@@ -18,6 +19,7 @@ use crate::note::{self, Note, NoteError, Verified};
 use crate::vkey::{Algorithm, KeyId, VerifierKey};
 
 pub use eras::{Eras, ErasError};
+pub use meaning::Meaning;
 pub use parse::{PolicyFault, PolicySyntax};
 
 /// A policy file's content. [`Policy::parse`] reads it.

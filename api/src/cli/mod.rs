@@ -15,11 +15,14 @@ mod identity;
 mod init;
 mod key;
 mod keys;
+mod local;
 mod out;
 mod pin;
 mod place;
 mod possession;
+mod quorum;
 mod receipt_policy;
+mod recover;
 mod reference;
 mod save;
 mod serve;
@@ -66,6 +69,8 @@ enum Command {
     Submit(submit::SubmitArgs),
     Evidence(evidence::EvidenceArgs),
     Verify(verify::Verify),
+    Quorum(quorum::QuorumArgs),
+    Recover(recover::RecoverArgs),
     Witness(witness::WitnessArgs),
     Audit(audit::AuditArgs),
     Fork(fork::Fork),
@@ -125,6 +130,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Submit(args) => submit::run(&args),
         Command::Evidence(args) => evidence::run(&args),
         Command::Verify(args) => Ok(verify::run(&args)),
+        Command::Quorum(args) => quorum::run(&args),
+        Command::Recover(args) => recover::run(&args),
         Command::Witness(args) => Ok(witness::run(&args)),
         Command::Audit(args) => audit::run(&args),
         Command::Fork(args) => Ok(fork::run(&args)),

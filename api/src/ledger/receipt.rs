@@ -116,7 +116,7 @@ pub(super) fn admit(state: &State, request: &ReceiptRequest) -> Result<Vec<Verif
     Ok(counted)
 }
 
-fn receipt_key(pae_sha256: &Hash, signers: &[Verified]) -> Key {
+pub(super) fn receipt_key(pae_sha256: &Hash, signers: &[Verified]) -> Key {
     let mut text = Vec::with_capacity(32 * (1 + signers.len()));
     text.extend(pae_sha256.0);
     for signer in signers {

@@ -42,7 +42,10 @@ pub fn follows_rules(state: &State, index: u64, leaf: &Leaf<'_>) -> Result<Repla
 }
 
 /// The signer of a leaf, with the key that he has now.
-fn current(state: &State, id: &countersign_verifier::key::IdentityId) -> Result<Verified, String> {
+pub(super) fn current(
+    state: &State,
+    id: &countersign_verifier::key::IdentityId,
+) -> Result<Verified, String> {
     let identity = state.identities.get(id);
     let identity = identity.ok_or_else(|| format!("{id} is not enrolled"))?;
     Ok(Verified {

@@ -7,7 +7,8 @@ use std::{
 };
 
 use countersign_log::{
-    Clocks, Log, Options, Outcome, Store, clock::Reading, store::memory::MemoryStore,
+    Clocks, Log, Options, Outcome, Store, clock::Reading, import::Import,
+    store::memory::MemoryStore,
 };
 use countersign_verifier::{
     base64, dsse::Envelope, key::Algorithm, leaf::Class, operation::possession_message,
@@ -169,8 +170,24 @@ impl Rig {
         }
     }
 
+    /// The same leaves brought back into an empty store, a few at a time, are found by the same keys.
+    fn check_keys(&self) {
+        let leaves = self.store.entries(0, usize::MAX).unwrap();
+        let store = Arc::new(MemoryStore::new());
+        let begin = || Import::begin(store.clone(), ledger()).ok().unwrap();
+        let (mut rehearsal, mut import) = (begin(), begin());
+        for part in leaves.chunks(3) {
+            let part: Vec<&[u8]> = part.iter().map(Vec::as_slice).collect();
+            let head = rehearsal.rehearse(&part).unwrap();
+            import.commit(&part, &head, false).unwrap();
+        }
+        assert_eq!(store.head().unwrap(), self.store.head().unwrap());
+        assert_eq!(store.keys(), self.store.keys());
+    }
+
     /// The state, held against the leaves.
     fn check(&self) {
+        self.check_keys();
         let state = self.state();
         let mut replayed = ledger();
         for (index, leaf) in (0..).zip(self.store.entries(0, usize::MAX).unwrap()) {

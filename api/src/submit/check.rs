@@ -2,20 +2,19 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use countersign_log::{Key, Stop};
+use countersign_log::Stop;
 use countersign_verifier::{
     dsse::{Envelope, Signature},
-    hash::{Hash, sha256},
+    hash::sha256,
     json::{Fault, JsonError},
     key::IdentityId,
     leaf::Leaf,
     operation::{Operation, PAYLOAD_TYPE},
-    statement::{self, Statement},
 };
 
 use crate::{
     error::{Code, Problem},
-    ledger::{OperationRequest, ReceiptRequest, Verified, space},
+    ledger::{OperationRequest, ReceiptRequest, Verified, receipt_postings},
     state::{Identity, State},
 };
 
@@ -112,10 +111,7 @@ pub fn prepare_receipt(
     if verified.is_empty() {
         return Err(nobody(state, &envelope, has_token));
     }
-    let mut postings = vec![Key::new(space::PAYLOAD, &sha256(&envelope.payload))];
-    postings.extend(subjects(&envelope).map(|digest| Key::new(space::SUBJECT, &digest)));
-    postings.sort_unstable();
-    postings.dedup();
+    let postings = receipt_postings(&envelope);
     Ok(PreparedReceipt {
         request: ReceiptRequest {
             pae_sha256: sha256(&pae),
@@ -280,20 +276,4 @@ fn nobody(state: &State, envelope: &Envelope, has_token: bool) -> Problem {
         "enrol",
         "countersign identity enroll NAME --public-key FILE",
     )
-}
-
-/// The SHA-256 digests of what an in-toto statement speaks of; nothing for other payloads, and none for a statement that
-/// cannot be read: a receipt's payload is opaque.
-fn subjects(envelope: &Envelope) -> impl Iterator<Item = Hash> {
-    let statement = statement::is_payload_type(&envelope.payload_type)
-        .then(|| Statement::parse(&envelope.payload).ok())
-        .flatten();
-    let digests = statement
-        .map(|s| s.subjects)
-        .unwrap_or_default()
-        .into_iter()
-        .flat_map(|s| s.digests);
-    digests
-        .filter(|(algorithm, _)| algorithm == "sha256")
-        .filter_map(|(_, digest)| Hash::from_hex(&digest).ok())
 }

@@ -76,6 +76,15 @@ impl MemoryStore {
         MemoryStore(Mutex::new(self.lock().clone()))
     }
 
+    /// All lookup keys, unique ones and postings, each in order.
+    #[must_use]
+    pub fn keys(&self) -> [Vec<(Key, u64)>; 2] {
+        let inner = self.lock();
+        let mut unique: Vec<_> = inner.unique.iter().map(|(k, at)| (*k, *at)).collect();
+        unique.sort_unstable();
+        [unique, inner.postings.iter().copied().collect()]
+    }
+
     /// Replaces stored bytes, as a broken disk would.
     pub fn damage_entry(&self, index: u64, bytes: &[u8]) {
         let index = usize::try_from(index).unwrap_or(usize::MAX);

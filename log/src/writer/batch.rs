@@ -16,13 +16,13 @@ use crate::{
 
 /// A batch between judging and commit.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     pub pending: PendingBatch,
     pub growth: Growing,
 }
 
 #[derive(Default)]
-pub(super) struct Growing {
+pub(crate) struct Growing {
     pub tiles: Vec<(Tile, Vec<u8>)>,
     pub unique: Vec<(Key, u64)>,
     pub postings: Vec<(Key, u64)>,
@@ -44,7 +44,7 @@ pub(super) fn context<'a>(
     }
 }
 
-pub(super) fn append(edge: &mut Edge, batch: &mut Batch, entry: Entry) -> u64 {
+pub(crate) fn append(edge: &mut Edge, batch: &mut Batch, entry: Entry) -> u64 {
     assert!(
         entry.leaf.len() <= ENTRY_BYTES_MAX,
         "writer::append: a leaf of {} bytes",

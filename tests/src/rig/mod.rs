@@ -2,6 +2,7 @@
 
 mod audit;
 mod bins;
+mod cosigners;
 mod http;
 mod keeper;
 mod project;
@@ -17,6 +18,7 @@ use tempfile::TempDir;
 
 pub use audit::Auditor;
 pub use bins::{countersign, countersign_witness, files, workspace};
+pub use cosigners::Cosigners;
 pub use http::{Answer, Http, check_problem, head};
 pub use keeper::{forget, keep};
 pub use service::{Ended, Service, Start, clean};

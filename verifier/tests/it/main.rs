@@ -20,6 +20,7 @@ mod json;
 mod keys;
 mod leaf;
 mod log_lists;
+mod meanings;
 mod mldsa;
 mod multi;
 mod operations;

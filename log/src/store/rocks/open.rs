@@ -1,14 +1,17 @@
 //! Opening a database: its families, its options, and what its errors mean.
 
-use std::path::Path;
+use std::{path::Path, sync::atomic::Ordering};
 
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, DBRecoveryMode,
     LogLevel, Options, SliceTransform, WriteBufferManager,
 };
 
-use super::codec::{committed, meta};
-use crate::store::{Head, StoreError};
+use super::{
+    RocksStore,
+    codec::{committed, meta},
+};
+use crate::store::{Head, StoreError, tidemark::Tidemark};
 
 /// What all databases of a process share, so that 200 open accounts cost little more than one.
 #[derive(Clone)]
@@ -93,6 +96,42 @@ pub(super) fn open(folder: &Path, shared: &Shared, create: bool) -> Result<DB, S
     options.create_missing_column_families(create);
     DB::open_cf_descriptors(&options, folder, families(shared))
         .map_err(|e| open_trouble(folder, &e))
+}
+
+impl RocksStore {
+    /// Opens a store that ends before what was published, so that what is missing can be brought back: for reading only, or, to
+    /// commit what was proved, for writing. The latter drops what stands behind a damage in the write-ahead log.
+    ///
+    /// # Errors
+    /// As [`RocksStore::open`], but for what is missing.
+    pub fn open_behind(
+        folder: &Path,
+        tidemark: &Path,
+        shared: &Shared,
+        write: bool,
+    ) -> Result<RocksStore, StoreError> {
+        let mark = Tidemark::open(tidemark)?;
+        let db = if write {
+            open_existing(folder, shared, None)?
+        } else {
+            refuse_absent(folder)?;
+            open_to_read(folder, shared)?
+        };
+        let store = RocksStore::with(folder, mark, shared, db);
+        store.writable.store(write, Ordering::SeqCst);
+        Ok(store)
+    }
+}
+
+/// Looked for first, because RocksDB leaves a lock file where it finds nothing.
+fn refuse_absent(folder: &Path) -> Result<(), StoreError> {
+    if folder.join("CURRENT").is_file() {
+        return Ok(());
+    }
+    Err(damaged(format!(
+        "{}: there is no log here (no file CURRENT)",
+        folder.display()
+    )))
 }
 
 /// For reading only, without a lock of its own: nothing is written, so a full disk does not keep it from opening.

@@ -1,0 +1,90 @@
+//! What an account's files say, before its store is opened.
+
+use std::path::PathBuf;
+
+use countersign_verifier::{key::PrivateKey, vkey::NoteSigner};
+
+use super::{About, OpenError, private_key, read, signer};
+use crate::{
+    data_dir::{AccountDir, DataDir},
+    ledger::Ledger,
+    quorum::Policies,
+    state::{Opened, opened},
+};
+
+/// An account's files, read and held against each other.
+pub struct Parts {
+    /// Where they lie.
+    pub files: AccountDir,
+    /// Whether anybody may read the account.
+    pub public: bool,
+    /// The log's verifier key.
+    pub vkey: String,
+    /// What leaf 0 says, or will say.
+    pub opened: Opened,
+    /// Its tlog-policies.
+    pub policies: Policies,
+    pub(super) signer: NoteSigner,
+}
+
+impl Parts {
+    /// Reads them. A change of policy that was interrupted is finished.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; a missing key is never made up for.
+    pub fn read(dir: &DataDir, name: &str) -> Result<Parts, OpenError> {
+        let files = dir.account(name);
+        let wrong = |path: PathBuf| move |why: String| OpenError::Wrong { path, why };
+        let about: About = serde_json::from_str(&read(files.about())?)
+            .map_err(|e| wrong(files.about())(e.to_string()))?;
+        let owner = opened::spki(&about.owner).map_err(wrong(files.about()))?;
+        let log_key = private_key(files.log_key())?;
+        let service = private_key(files.service_key())?.public();
+        let signer = signer(&about.origin, &log_key, &files)?;
+        let vkey = signer.vkey().to_string();
+        let stated = read(files.log_vkey())?;
+        if stated.trim() != vkey {
+            return Err(OpenError::Key {
+                path: files.log_key(),
+                why: format!(
+                    "this is not the key of {}: log.vkey says {}",
+                    about.origin,
+                    stated.trim()
+                ),
+            });
+        }
+        let policies = Policies::read(&files, &vkey)?;
+        policies.settle(&files)?;
+        Ok(Parts {
+            public: about.public,
+            opened: Opened {
+                origin: about.origin,
+                log_vkey: vkey.clone(),
+                owner,
+                service,
+                rules: opened::RULES,
+                epoch: 0,
+            },
+            files,
+            vkey,
+            policies,
+            signer,
+        })
+    }
+
+    /// The key of the service identity: another copy at each call, because it is wiped when dropped.
+    ///
+    /// # Errors
+    /// As [`Parts::read`].
+    pub fn service(&self) -> Result<PrivateKey, OpenError> {
+        private_key(self.files.service_key())
+    }
+
+    /// A judge of this account.
+    ///
+    /// # Errors
+    /// As [`Parts::read`].
+    pub fn ledger(&self) -> Result<Ledger, OpenError> {
+        Ok(Ledger::new(self.opened.clone(), self.service()?))
+    }
+}

@@ -1,0 +1,89 @@
+//! An account on this machine, for commands that work on its files.
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use countersign_verifier::vkey::VerifierKey;
+
+use super::{Fail, place::DirArg};
+use crate::data_dir::{AccountDir, DataDir, Held, LockError};
+
+/// An account of a data directory.
+#[derive(Debug, Args)]
+pub struct LocalArg {
+    #[command(flatten)]
+    dir: DirArg,
+    /// The account [default: the only one]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "COUNTERSIGN_ACCOUNT",
+        hide_env_values = true,
+        help_heading = "Where"
+    )]
+    account: Option<String>,
+}
+
+/// Where its files lie.
+pub struct Local {
+    /// The data directory.
+    pub dir: DataDir,
+    /// The account's name.
+    pub name: String,
+    /// Its files.
+    pub files: AccountDir,
+    /// Its log's verifier key, as the files say.
+    pub vkey: String,
+}
+
+/// What a process answers whose directory another one holds.
+const IN_USE: u8 = 4;
+
+impl LocalArg {
+    /// Finds it.
+    pub fn open(&self) -> anyhow::Result<Local> {
+        let dir = self.dir.open();
+        let whose = dir.root().display();
+        let names = dir.account_names().with_context(|| format!("{whose}"))?;
+        let name = match (&self.account, names.as_slice()) {
+            (Some(name), _) if names.contains(name) => name.clone(),
+            (Some(name), _) => bail!("{whose} has no account `{name}`"),
+            (None, [one]) => one.clone(),
+            (None, []) => {
+                bail!("{whose}: no account lies here; name the data directory with --dir")
+            }
+            (None, _) => bail!(
+                "{whose} has several accounts, {}: name one with --account",
+                names.join(", ")
+            ),
+        };
+        let files = dir.account(&name);
+        let path = files.log_vkey();
+        let vkey = std::fs::read_to_string(&path);
+        let vkey = vkey.with_context(|| format!("{}", path.display()))?;
+        let vkey =
+            VerifierKey::parse(vkey.trim()).with_context(|| format!("{}", path.display()))?;
+        Ok(Local {
+            dir,
+            name,
+            files,
+            vkey: vkey.to_string(),
+        })
+    }
+}
+
+impl Local {
+    /// Takes the directory: no service runs on it as long as the answer lives.
+    pub fn hold(&self) -> anyhow::Result<Held> {
+        self.dir.lock().map_err(|error| match error {
+            LockError::InUse { .. } => {
+                let message = format!("{error}: stop the service, run this, and start it again");
+                Fail {
+                    code: IN_USE,
+                    message,
+                }
+                .into()
+            }
+            error => error.into(),
+        })
+    }
+}

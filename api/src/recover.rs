@@ -1,0 +1,401 @@
+//! Bringing back what a log has lost, from somebody who kept it.
+//!
+//! Nothing is believed of whoever serves it: a head that this log has signed, and that met the policy of its size, says what is
+//! missing; the tree there must begin with what is here; and the leaves must lead to its root. Only then is one of them stored.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, BufReader, BufWriter, Read, Seek, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::PathBuf,
+    sync::Arc,
+};
+
+use countersign_log::{
+    Head, StartError, StoreError,
+    import::{Import, ImportError},
+    store::{
+        Kept,
+        rocks::{RocksStore, Shared},
+    },
+};
+use countersign_verifier::{
+    hash::Hash,
+    note::{self, Note, NoteError},
+    policy::{PolicyError, Quorum},
+    tile::{WIDTH, bundles},
+};
+
+use crate::{
+    account::{OpenError, Parts},
+    foreign::{Foreign, ForeignError, past},
+    ledger::Ledger,
+};
+
+/// Bundles a round, and so leaves a commit: at most 8 × 16 MiB in memory, of leaves of a kilobyte 2 MiB.
+const ROUND: usize = 8;
+
+/// From whom, and up to where.
+pub struct Plan<'a> {
+    /// Who serves the leaves.
+    pub source: &'a Foreign,
+    /// Notes of one head of this log, whose signatures count together; none: the source's newest checkpoint.
+    pub heads: Vec<String>,
+    /// Told of leaves that were proved, and of all that are missing.
+    pub progress: &'a dyn Fn(u64, u64),
+}
+
+/// What was brought back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// What was here.
+    pub from: Head,
+    /// What is here now.
+    pub to: Head,
+    /// Who vouches for it.
+    pub quorum: Quorum,
+}
+
+/// Why nothing was brought back. What is here is as it was, but where leaves were being stored: those that were stay.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// The account's files cannot be used.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// What is here cannot be read.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Something cannot be had, or is not of its form.
+    #[error(transparent)]
+    Foreign(#[from] ForeignError),
+    /// The head is no note.
+    #[error("the head: {0}")]
+    Note(#[from] NoteError),
+    /// The notes are of several heads.
+    #[error("the notes given are not of one head: their texts differ")]
+    Heads,
+    /// The head is not acceptable.
+    #[error("the head is not one that this log may go on from: {0}")]
+    Policy(#[from] PolicyError),
+    /// It is of another log.
+    #[error("the head is of log {found}, and this is {ours}")]
+    Log {
+        /// Whose it is.
+        found: String,
+        /// Whose account this is.
+        ours: String,
+    },
+    /// Something larger had left the process.
+    #[error(
+        "{what} of size {known} had left this log, and the head given has only {} leaves: the leaves between them are still missing",
+        head.size
+    )]
+    Short {
+        /// What it is known from.
+        what: &'static str,
+        /// Its size.
+        known: u64,
+        /// The head given.
+        head: Head,
+    },
+    /// Two histories.
+    #[error(transparent)]
+    Fork(#[from] Box<Forked>),
+    /// The leaves are not those of the head.
+    #[error(
+        "{place}: the leaves that are served lead to root {}, and the head of size {} has root {}", found.root, found.size, due.root
+    )]
+    Root {
+        /// Where they came from.
+        place: String,
+        /// Where they lead.
+        found: Head,
+        /// Where they must lead.
+        due: Head,
+    },
+    /// A leaf is none of this log's.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// A file cannot be written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// What is here is not a part of the tree of the head given.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "this is another history: {what} of size {} has root {}, and the tree of the head given, size {} with root {}, has root {there} \
+     there. Nothing was changed. Keep this directory: the two heads are evidence of a fork; the way on is a successor (`countersign \
+     succeed`)",
+    here.size, here.root, head.size, head.root
+)]
+pub struct Forked {
+    /// What the one here is known from.
+    pub what: &'static str,
+    /// The one here.
+    pub here: Head,
+    /// The head given.
+    pub head: Head,
+    /// The root that the head's tree has at the size of the one here.
+    pub there: Hash,
+}
+
+/// Brings back what is missing. The caller holds the directory. Interrupted, it is run again.
+///
+/// # Errors
+/// [`RecoverError`].
+pub fn run(parts: &Parts, plan: &Plan<'_>) -> Result<Recovered, RecoverError> {
+    let (kept, quorum) = head(parts, plan)?;
+    // Small caches: everything is read and written once.
+    let shared = Shared::new(32 << 20, 64 << 20);
+    let mut rehearsal = begin(parts, &shared, false)?;
+    let from = rehearsal.committed();
+    compare(&rehearsal, plan.source, &kept.head)?;
+    let mut spool = Spool::create(parts.files.root().join("recover.part"))?;
+    let rounds = fetch(&mut rehearsal, plan, &kept.head, &mut spool)?;
+    // Closed before it is opened for writing.
+    drop(rehearsal);
+    let mut import = begin(parts, &shared, true)?;
+    if import.committed() != from {
+        return Err(ImportError::Changed { size: from.size }.into());
+    }
+    if !rounds.is_empty() {
+        import.promise(&kept.head)?;
+    }
+    for (at, (count, head)) in rounds.iter().enumerate() {
+        let leaves = spool.next(*count)?;
+        let leaves: Vec<&[u8]> = leaves.iter().map(Vec::as_slice).collect();
+        import.commit(&leaves, head, at + 1 == rounds.len())?;
+    }
+    if import
+        .published()?
+        .is_none_or(|p| p.head.size < kept.head.size)
+    {
+        import.finish(&kept)?;
+    }
+    Ok(Recovered {
+        from,
+        to: import.committed(),
+        quorum,
+    })
+}
+
+fn begin(parts: &Parts, shared: &Shared, write: bool) -> Result<Import<Ledger>, RecoverError> {
+    let files = &parts.files;
+    let store = RocksStore::open_behind(&files.db(), &files.tidemark(), shared, write)?;
+    Ok(Import::begin(Arc::new(store), parts.ledger()?)?)
+}
+
+/// The head to go on from: signed by this log, and with what the policy of its size asks for.
+fn head(parts: &Parts, plan: &Plan<'_>) -> Result<(Kept, Quorum), RecoverError> {
+    let mut texts = plan.heads.clone();
+    if texts.is_empty() {
+        texts.push(plan.source.checkpoint()?);
+    }
+    let notes: Result<Vec<Note<'_>>, NoteError> = texts
+        .iter()
+        .map(|text| Note::parse(text.as_bytes()))
+        .collect();
+    let notes = notes?;
+    let text = notes[0].text;
+    if notes.iter().any(|note| note.text != text) {
+        return Err(RecoverError::Heads);
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for signature in notes.iter().flat_map(|note| &note.signatures) {
+        let line = signature.to_string();
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    let joined = note::join(text, lines.iter().map(String::as_str));
+    let note = Note::parse(joined.as_bytes())?;
+    let accepted = parts.policies.judges.check(&note)?;
+    if accepted.log.to_string() != parts.vkey {
+        return Err(RecoverError::Log {
+            found: accepted.log.to_string(),
+            ours: parts.vkey.clone(),
+        });
+    }
+    let head = Head {
+        size: accepted.checkpoint.size,
+        root: accepted.checkpoint.root,
+    };
+    let quorum = accepted.quorum;
+    Ok((Kept { head, note: joined }, quorum))
+}
+
+/// Whether the tree of the head begins with what is here, and with everything that is known to have left this log.
+fn compare(here: &Import<Ledger>, source: &Foreign, head: &Head) -> Result<(), RecoverError> {
+    let committed = here.committed();
+    let mut known = here.known()?;
+    known.push(("what is stored here", committed));
+    for (what, known) in known {
+        let (there, root) = if known.size > head.size {
+            if known.size > committed.size {
+                let known = known.size;
+                let head = *head;
+                return Err(RecoverError::Short { what, known, head });
+            }
+            // What is here reaches beyond the head: then the head's tree must be a part of what is here.
+            (head.root, here.root_at(head.size)?)
+        } else if known.size == 0 {
+            continue;
+        } else {
+            let past = past(source, known.size, head.size, &head.root)?;
+            (past.root, known.root)
+        };
+        if there != root {
+            let size = known.size.min(head.size);
+            let here = Head { size, root };
+            let head = *head;
+            return Err(Box::new(Forked {
+                what,
+                here,
+                head,
+                there,
+            })
+            .into());
+        }
+    }
+    Ok(())
+}
+
+/// Fetches what is missing, into a file beside the store; of each round how many leaves it has, and the head after it.
+fn fetch(
+    rehearsal: &mut Import<Ledger>,
+    plan: &Plan<'_>,
+    head: &Head,
+    spool: &mut Spool,
+) -> Result<Vec<(usize, Head)>, RecoverError> {
+    let first = rehearsal.committed().size;
+    let mut rounds = Vec::new();
+    if first >= head.size {
+        return Ok(rounds);
+    }
+    let width = u64::from(WIDTH);
+    let mut queue = bundles(head.size).skip_while(|bundle| bundle.index < first / width);
+    let mut ahead = plan.source.ahead(queue.by_ref().take(ROUND));
+    let mut reached = rehearsal.committed();
+    let mut index = first - first % width;
+    loop {
+        let (pieces, error) = plan.source.arrived(ahead);
+        if let Some(error) = error {
+            return Err(error.into());
+        }
+        if pieces.is_empty() {
+            break;
+        }
+        ahead = plan.source.ahead(queue.by_ref().take(ROUND));
+        let mut leaves = Vec::new();
+        for entry in pieces.iter().flat_map(|piece| piece.entries.list()) {
+            // Of the bundle that was begun here, what is here already.
+            if index >= first {
+                leaves.push(entry);
+            }
+            index += 1;
+        }
+        reached = rehearsal.rehearse(&leaves)?;
+        spool.append(&leaves)?;
+        rounds.push((leaves.len(), reached));
+        (plan.progress)(reached.size - first, head.size - first);
+    }
+    if reached != *head {
+        return Err(RecoverError::Root {
+            place: plan.source.at(""),
+            found: reached,
+            due: *head,
+        });
+    }
+    spool.rewind()?;
+    Ok(rounds)
+}
+
+/// Leaves between the day that they were proved and the one that they are stored; gone when it is dropped.
+struct Spool {
+    path: PathBuf,
+    writer: BufWriter<File>,
+    reader: Option<BufReader<File>>,
+}
+
+impl Spool {
+    fn create(path: PathBuf) -> Result<Spool, RecoverError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path);
+        match file {
+            Ok(file) => Ok(Spool {
+                path,
+                writer: BufWriter::new(file),
+                reader: None,
+            }),
+            Err(source) => Err(RecoverError::File { path, source }),
+        }
+    }
+
+    fn failed(&self) -> impl FnOnce(io::Error) -> RecoverError + use<> {
+        let path = self.path.clone();
+        move |source| RecoverError::File { path, source }
+    }
+
+    fn append(&mut self, leaves: &[&[u8]]) -> Result<(), RecoverError> {
+        let failed = self.failed();
+        let mut write = || -> io::Result<()> {
+            for leaf in leaves {
+                // OK because an entry of a bundle has at most 65,535 bytes.
+                let length = u16::try_from(leaf.len()).map_err(io::Error::other)?;
+                self.writer.write_all(&length.to_be_bytes())?;
+                self.writer.write_all(leaf)?;
+            }
+            Ok(())
+        };
+        write().map_err(failed)
+    }
+
+    fn rewind(&mut self) -> Result<(), RecoverError> {
+        let failed = self.failed();
+        let mut turn = || -> io::Result<BufReader<File>> {
+            self.writer.flush()?;
+            let mut file = self.writer.get_ref().try_clone()?;
+            file.rewind()?;
+            Ok(BufReader::new(file))
+        };
+        self.reader = Some(turn().map_err(failed)?);
+        Ok(())
+    }
+
+    fn next(&mut self, count: usize) -> Result<Vec<Vec<u8>>, RecoverError> {
+        let failed = self.failed();
+        let Some(reader) = &mut self.reader else {
+            return Ok(Vec::new());
+        };
+        let mut read = || -> io::Result<Vec<u8>> {
+            let mut length = [0; 2];
+            reader.read_exact(&mut length)?;
+            let mut leaf = vec![0; usize::from(u16::from_be_bytes(length))];
+            reader.read_exact(&mut leaf)?;
+            Ok(leaf)
+        };
+        let leaves: io::Result<Vec<Vec<u8>>> = (0..count).map(|_| read()).collect();
+        leaves.map_err(failed)
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        // What is left is made empty by the next recovery.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
