@@ -45,12 +45,33 @@ pub struct Account {
     pub policy: String,
     /// Whether the present policy asks for a quorum of witnesses.
     pub witnessed: bool,
+    /// Whether it was started without its witnesses' word that nothing is missing.
+    pub unguarded: bool,
     /// The log's verifier key.
     pub vkey: String,
     /// The key of its service identity, which speaks for what the service itself observes.
     pub service: PrivateKey,
     /// Where its files lie.
     pub dir: AccountDir,
+}
+
+/// What an operator says on the command line, for one start: each is a leaf, where it makes a difference.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Explicit {
+    /// Take the wall clock as it is, if it is what keeps the log from writing.
+    pub accept_clock: bool,
+    /// Write without the witnesses' word that nothing is missing here.
+    pub unguarded: bool,
+}
+
+impl From<bool> for Explicit {
+    /// Whether the clock is accepted, and nothing else.
+    fn from(accept_clock: bool) -> Explicit {
+        Explicit {
+            accept_clock,
+            unguarded: false,
+        }
+    }
 }
 
 /// What `account.json` holds: chosen at creation.
@@ -182,8 +203,9 @@ impl Account {
         name: &str,
         shared: &Shared,
         clocks: Arc<dyn Clocks>,
-        (settings, accept_clock): (&config::Witnesses, bool),
+        (settings, explicit): (&config::Witnesses, impl Into<Explicit>),
     ) -> Result<Account, OpenError> {
+        let explicit = explicit.into();
         let parts = Parts::read(dir, name)?;
         let (ledger, service) = (parts.ledger()?, parts.service()?);
         let Parts {
@@ -200,14 +222,20 @@ impl Account {
             OpenError::Wrong { path, why }
         })?;
         let store = RocksStore::open(&files.db(), &files.tidemark(), shared)?;
-        let log = Log::start(Options {
+        let unguarded = explicit.unguarded && witnesses.is_some();
+        let start = if unguarded {
+            Log::start_unguarded
+        } else {
+            Log::start
+        };
+        let log = start(Options {
             origin: opened.origin.clone(),
             signer,
             store: Arc::new(store),
             judge: ledger,
             clocks,
             witnesses,
-            accept_clock,
+            accept_clock: explicit.accept_clock,
         })?;
         Ok(Account {
             name: name.into(),
@@ -216,6 +244,7 @@ impl Account {
             log,
             policy: policies.text,
             witnessed,
+            unguarded,
             vkey,
             service,
             dir: files,

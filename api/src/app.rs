@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::{
-    account::{Account, OpenError},
+    account::{Account, Explicit, OpenError},
     config::Config,
     data_dir::DataDir,
     metrics::Metrics,
@@ -93,7 +93,7 @@ impl App {
     ///
     /// # Errors
     /// See [`BuildError`].
-    pub fn build(config: Config, dir: DataDir, accept_clock: bool) -> Result<App, BuildError> {
+    pub fn build(config: Config, dir: DataDir, explicit: Explicit) -> Result<App, BuildError> {
         let file = |what: String| move |source| BuildError::File { what, source };
         let shared = Shared::new(config.store.cache_bytes, config.store.write_buffer_bytes);
         let clocks: Arc<dyn Clocks> = Arc::new(SystemClocks);
@@ -111,7 +111,7 @@ impl App {
                 &name,
                 &shared,
                 clocks.clone(),
-                (&config.witnesses, accept_clock),
+                (&config.witnesses, explicit),
             );
             let account = account.map_err(|source| BuildError::Account {
                 name: name.clone(),
@@ -243,6 +243,9 @@ impl App {
                 "owner_forgeable": self.owner_is_forgeable(),
             });
             witnessing::show(&status.witnesses, &mut row);
+            if account.unguarded {
+                row["unguarded"] = true.into();
+            }
             if let Some(stop) = &status.stop {
                 row["read_only"] = crate::submit::stopped(stop).message.into();
             }

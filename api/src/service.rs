@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::{
-    account::{Account, OpenError},
+    account::{Account, Explicit, OpenError},
     app::{App, BuildError},
     config::Config,
     data_dir::{DataDir, LockError, Running},
@@ -83,7 +83,7 @@ impl ServiceError {
 pub async fn run(
     config: Config,
     dir: DataDir,
-    (accept_clock, witnesses): (bool, Vec<LocalWitness>),
+    (explicit, witnesses): (Explicit, Vec<LocalWitness>),
     ready: impl FnOnce(&App),
 ) -> Result<(), ServiceError> {
     if !dir.root().is_dir() {
@@ -92,7 +92,7 @@ pub async fn run(
     let _held = dir.lock()?;
     // Before the log's first head, and until its last one is cosigned.
     let children = Children::start(witnesses).await?;
-    let served = serve(config, &dir, accept_clock, ready).await;
+    let served = serve(config, &dir, explicit, ready).await;
     children.end().await;
     served
 }
@@ -100,7 +100,7 @@ pub async fn run(
 async fn serve(
     config: Config,
     dir: &DataDir,
-    accept_clock: bool,
+    explicit: Explicit,
     ready: impl FnOnce(&App),
 ) -> Result<(), ServiceError> {
     let certificate = config
@@ -134,7 +134,7 @@ async fn serve(
         )
         .ok();
     // Opening replays leaves and may take a moment; nothing is accepted before.
-    let app = tokio::task::block_in_place(|| App::build(config, dir.clone(), accept_clock))?;
+    let app = tokio::task::block_in_place(|| App::build(config, dir.clone(), explicit))?;
     let app = Arc::new(app);
     app.listens_at(app.config.url(address));
     let announced = dir.announce(&Running {

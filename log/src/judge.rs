@@ -172,6 +172,13 @@ pub trait Judge: Send + 'static {
     /// The leaf that records an accepted change of the clock, taken into the state.
     fn clock_adjusted(&mut self, context: &Context<'_>, from: u64, to: u64) -> Entry;
 
+    /// The leaf that records that writing began without the witnesses' word, taken into the state; `None` of a judge that has no
+    /// such leaf.
+    fn unguarded(&mut self, context: &Context<'_>) -> Option<Entry> {
+        let _ = context;
+        None
+    }
+
     /// The state as it is now.
     fn version(&self) -> Self::Version;
 

@@ -22,7 +22,7 @@ use crate::{
     shared::{Committed, Shared, StartError},
     store::{Head, Store, StoreError},
     witnesses::{Rounds, Witnesses, WitnessesStatus},
-    writer::{Job, Loaded, Outcome, Stop, Until, Writer, load},
+    writer::{Job, Loaded, Outcome, Stated, Stop, Until, Writer, load},
 };
 
 /// How many submissions may wait for the writer. What they hold was admitted by a door that bounds the bytes of all bodies being
@@ -91,7 +91,20 @@ impl<J: Judge> Log<J> {
     ///
     /// # Errors
     /// See [`StartError`]; nothing was written then.
-    pub fn start(mut options: Options<J>) -> Result<Log<J>, StartError> {
+    pub fn start(options: Options<J>) -> Result<Log<J>, StartError> {
+        Log::begin(options, false)
+    }
+
+    /// The same, and writes without waiting for the witnesses to show that nothing is missing: a leaf says so first. What they
+    /// prove to be missing ends writing all the same.
+    ///
+    /// # Errors
+    /// As [`Log::start`].
+    pub fn start_unguarded(options: Options<J>) -> Result<Log<J>, StartError> {
+        Log::begin(options, true)
+    }
+
+    fn begin(mut options: Options<J>, unguarded: bool) -> Result<Log<J>, StartError> {
         let Loaded {
             edge,
             last_at,
@@ -122,7 +135,7 @@ impl<J: Judge> Log<J> {
             signer: options.signer,
         });
         let policy = options.witnesses.as_ref().and_then(|w| w.policy().cloned());
-        let rounds = match options.witnesses.zip(policy) {
+        let mut rounds = match options.witnesses.zip(policy) {
             None => None,
             Some((witnesses, policy)) => Some(Rounds::new(
                 shared.clone(),
@@ -132,11 +145,15 @@ impl<J: Judge> Log<J> {
                 options.accept_clock,
             )?),
         };
+        let skipped = unguarded && rounds.as_mut().is_some_and(Rounds::skip_guard);
         let publisher = Publisher::new(signer.clone());
         if rounds.is_none() {
             show_committed(&publisher, &shared);
         }
-        let accept = options.accept_clock.then_some(fault).flatten();
+        let stated = Stated {
+            clock: options.accept_clock && fault.is_some(),
+            unguarded: skipped,
+        };
         let writer = Writer::new(
             shared.clone(),
             options.judge,
@@ -147,7 +164,7 @@ impl<J: Judge> Log<J> {
             notice_sender,
         );
         let threads = vec![
-            spawn("log-writer", move || writer.run(&jobs, accept.is_some())),
+            spawn("log-writer", move || writer.run(&jobs, stated)),
             spawn("log-publisher", {
                 let shared = shared.clone();
                 move || match rounds {

@@ -55,8 +55,19 @@ pub(crate) struct Writer<J: Judge> {
     snapshot_at: u64,
     /// An accepted change of the clock (from, to) that no leaf records yet.
     adjusted: Option<(u64, u64)>,
+    /// Writing began without the witnesses' word, and no leaf records it yet.
+    unguarded: bool,
     /// Whether the state in memory is that of the committed leaves; not so between a failure and the reload after it.
     clean: bool,
+}
+
+/// What an operator told the log to do at its start, which leaves record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stated {
+    /// Take the wall clock as it is.
+    pub clock: bool,
+    /// Write without the witnesses' word.
+    pub unguarded: bool,
 }
 
 /// What became of a request, before the commit that makes it true.
@@ -87,15 +98,17 @@ impl<J: Judge> Writer<J> {
             notices,
             snapshot_at,
             adjusted: None,
+            unguarded: false,
             clean: true,
         }
     }
 
     /// Runs until the queue's other end is dropped and all that was in it is answered.
-    pub(crate) fn run(mut self, jobs: &mpsc::Receiver<Job<J>>, accept_clock: bool) {
-        if accept_clock {
+    pub(crate) fn run(mut self, jobs: &mpsc::Receiver<Job<J>>, stated: Stated) {
+        if stated.clock {
             self.adjusted = Some(self.clock.accept(self.clocks.read()));
         }
+        self.unguarded = stated.unguarded;
         // The first leaf of a new log, what fell due meanwhile, and the publication of what was committed before the last stop.
         self.round(jobs, None);
         loop {
@@ -204,6 +217,13 @@ impl<J: Judge> Writer<J> {
             );
             append(&mut self.edge, &mut batch, entry);
         }
+        if self.unguarded {
+            let below = Beneath(&self.edge, &batch.growth.tiles, &*self.shared.store);
+            let context = context(at, &self.edge, &below, &batch.pending);
+            if let Some(entry) = self.judge.unguarded(&context) {
+                append(&mut self.edge, &mut batch, entry);
+            }
+        }
         batch
     }
 
@@ -269,6 +289,7 @@ impl<J: Judge> Writer<J> {
             self.snapshot_at = head.size;
         }
         self.adjusted = None;
+        self.unguarded = false;
         self.shared.committed.store(Arc::new(committed));
         Ok(growth.published)
     }

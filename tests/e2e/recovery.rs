@@ -386,3 +386,67 @@ fn a_quorum_begins_an_era_and_older_evidence_keeps_its_own() {
     let refused = site.start.try_run().err().expect("it does not start");
     assert!(refused.stderr.contains("quorum set"), "{}", refused.stderr);
 }
+
+#[test]
+fn without_its_witnesses_word_a_log_writes_only_if_told_and_says_so() {
+    let mut site = Site::new();
+    let mut witnesses = site.witnessed();
+    let mut service = site.start.run();
+    writes(&service);
+    submit(&site, &service, 0..2, "witnessed");
+    service.stop();
+    let older = site.keep("older");
+    for witness in &mut witnesses.0[..2] {
+        witness.kill();
+    }
+    site.start.verb = &["serve"];
+    let mut service = site.start.run();
+    assert_eq!(service.http().get("/health/ready").status, 503);
+    send(&service, &receipt("x", &site.owner())).problem(503, "READ_ONLY");
+    service.stop();
+
+    site.start.verb = &["serve", "--unguarded"];
+    let mut service = site.start.run();
+    writes(&service);
+    let health = service.http().get("/health").json();
+    assert_eq!(health["accounts"][0]["unguarded"], true, "{health}");
+    let answer = service.http().post(
+        "/log/dev/receipts?wait=included",
+        JSON,
+        &receipt("2", &site.owner()).to_json(),
+    );
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    // Leaf 0, two receipts, the leaf that says how it was started, this one.
+    assert_eq!(answer.index(), 4);
+    let ended = {
+        service.signal(rustix::process::Signal::TERM);
+        service.wait()
+    };
+    assert!(ended.stderr.contains("WARNING: --unguarded"), "{}", ended.stderr);
+    for witness in &mut witnesses.0[..2] {
+        let at = witness.url.trim_start_matches("http://").to_owned();
+        witness.serve(&at);
+    }
+    // In its place in the leaves, and no longer so once the witnesses are asked again.
+    site.start.verb = &["serve"];
+    let mut service = site.start.run();
+    writes(&service);
+    submit(&site, &service, 3..4, "witnessed");
+    mirror(&service, &site.path("after"));
+    let bundle = bundles(6).next().expect("a bundle").path();
+    let bytes = fs::read(site.path("after").join(bundle)).expect("a bundle");
+    let leaf = br#""event":{"type":"unguarded"}}"#;
+    assert!(bytes.windows(leaf.len()).any(|part| part == leaf));
+    let health = service.http().get("/health").json();
+    assert!(health["accounts"][0].get("unguarded").is_none(), "{health}");
+    service.stop();
+
+    // What they prove to be missing ends writing all the same.
+    site.restore(&older);
+    site.start.verb = &["serve", "--unguarded"];
+    let mut service = site.start.run();
+    until("it is refused", || {
+        read_only(&service).is_some_and(|why| why.contains("contradicts"))
+    });
+    service.stop();
+}

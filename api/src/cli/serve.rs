@@ -5,6 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 use clap::Args;
 
 use crate::{
+    account::Explicit,
     app::App,
     config::Config,
     data_dir::{DEFAULT_DIR, DataDir},
@@ -25,6 +26,10 @@ pub struct ServeArgs {
     /// Take the wall clock as it is, if it is what keeps the log from writing; a leaf says so
     #[arg(long)]
     pub accept_clock: bool,
+    /// Write though too few witnesses have shown that nothing is missing here; a leaf says so. If this is an older copy, the next
+    /// head is a fork: only where the witnesses are gone for good
+    #[arg(long)]
+    pub unguarded: bool,
 }
 
 /// Serves.
@@ -38,7 +43,16 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             "countersign: this directory has witnesses of its own, which `up` runs and `serve` does not: without them the log does not write"
         );
     }
-    let start = (args.accept_clock, Vec::new());
+    if args.unguarded {
+        eprintln!(
+            "countersign: WARNING: --unguarded: this log writes without its witnesses' word that nothing is missing here. A leaf records it."
+        );
+    }
+    let explicit = Explicit {
+        accept_clock: args.accept_clock,
+        unguarded: args.unguarded,
+    };
+    let start = (explicit, Vec::new());
     serve(&dir, args.listen, start, |_| {})
 }
 
@@ -46,9 +60,10 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
 pub(super) fn serve(
     dir: &DataDir,
     listen: Option<SocketAddr>,
-    start: (bool, Vec<LocalWitness>),
+    (explicit, witnesses): (impl Into<Explicit>, Vec<LocalWitness>),
     ready: impl FnOnce(&App),
 ) -> anyhow::Result<ExitCode> {
+    let start = (explicit.into(), witnesses);
     let mut config = match Config::load(dir) {
         Ok(config) => config,
         Err(error) => return Ok(refuse(&error, 2)),

@@ -147,7 +147,7 @@ impl State {
                 Ok(())
             }
             "opened" => Err("the account is open already".into()),
-            "clock_adjusted" => Ok(()),
+            "clock_adjusted" | "unguarded" => Ok(()),
             other => Err(format!(
                 "an event of type `{other}`, which this release does not know"
             )),

@@ -14,7 +14,8 @@ use super::{Http, bins, keeper, service::clean};
 pub struct Cosigner {
     dir: PathBuf,
     vkey: String,
-    url: String,
+    /// Where it is, or was when it was last served.
+    pub url: String,
     running: Option<(Child, BufReader<ChildStdout>)>,
 }
 

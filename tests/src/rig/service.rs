@@ -24,7 +24,9 @@ pub struct Start {
     pub trust: Option<Arc<rustls::ClientConfig>>,
     /// With three witnesses, not by `--no-witnesses`.
     pub witnesses: bool,
-    /// After `up --listen 127.0.0.1:0 --dir DIR`.
+    /// The command that serves: `up`, or `serve` with what follows it.
+    pub verb: &'static [&'static str],
+    /// After `--listen 127.0.0.1:0 --dir DIR`.
     pub more: Vec<String>,
     pub variables: Vec<(String, String)>,
 }
@@ -69,6 +71,7 @@ impl Start {
             dir: dir.to_owned(),
             trust: None,
             witnesses: false,
+            verb: &["up"],
             more: Vec::new(),
             variables: Vec::new(),
         }
@@ -101,9 +104,10 @@ impl Start {
     fn spawn(&self) -> Child {
         let stderr = std::fs::File::create(self.log()).expect("a file for standard error");
         let child = clean(bins::countersign())
-            .args(["up", "--listen", "127.0.0.1:0", "--dir"])
+            .args(self.verb)
+            .args(["--listen", "127.0.0.1:0", "--dir"])
             .arg(&self.dir)
-            .args((!self.witnesses).then_some("--no-witnesses"))
+            .args((self.verb == ["up"] && !self.witnesses).then_some("--no-witnesses"))
             .args(&self.more)
             .envs(self.variables.iter().cloned())
             .stdin(Stdio::null())
