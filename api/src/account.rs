@@ -11,6 +11,8 @@ use countersign_log::{
 use countersign_verifier::{
     base64,
     key::{KeyError, PrivateKey, PublicKey},
+    policy::Policy,
+    predecessor::Predecessor,
     vkey::NoteSigner,
 };
 use serde::{Deserialize, Serialize};
@@ -23,7 +25,7 @@ use crate::{
     ledger::Ledger,
     local_witnesses::{self, PolicyLine},
     quorum::QuorumError,
-    state::State,
+    state::{State, opened::Before},
     submit::Wait,
     witnessing,
 };
@@ -82,6 +84,15 @@ struct About {
     /// Base64 of the owner's SPKI.
     owner: String,
     public: bool,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    epoch: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    predecessor: Option<Before>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
+fn is_zero(epoch: &u32) -> bool {
+    *epoch == 0
 }
 
 /// Why an account does not open.
@@ -114,6 +125,12 @@ pub enum OpenError {
     /// Its policies are not what they must be.
     #[error(transparent)]
     Quorum(#[from] QuorumError),
+    /// Another log goes on in its place.
+    #[error("{}: this log has a successor, and never signs again", path.display())]
+    Succeeded {
+        /// The file that says so.
+        path: PathBuf,
+    },
     /// The store does not open.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -144,6 +161,18 @@ pub struct New {
     pub witnesses: Vec<PolicyLine>,
 }
 
+/// What a log takes over from the one that it goes on from.
+pub struct After {
+    /// One more than the epoch of that.
+    pub epoch: u32,
+    /// What leaf 0 says of it.
+    pub predecessor: Predecessor,
+    /// Its present policy, and the key in it that gives way to the new log's.
+    pub policy: String,
+    /// That key.
+    pub vkey: String,
+}
+
 impl Account {
     /// Makes the files of an account and its store, and returns the log's verifier key. Never over an existing one. Leaf 0 is
     /// written too, but with witnesses at the first start: no head of such a log may be without them.
@@ -153,6 +182,21 @@ impl Account {
     pub fn create(
         dir: &DataDir,
         new: &New,
+        shared: &Shared,
+        clocks: Arc<dyn Clocks>,
+    ) -> Result<String, OpenError> {
+        Account::create_after(dir, new, None, shared, clocks)
+    }
+
+    /// The same for a log that goes on from another one. Where the policy that it takes over names witnesses, leaf 0 is written at
+    /// the first start.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn create_after(
+        dir: &DataDir,
+        new: &New,
+        after: Option<&After>,
         shared: &Shared,
         clocks: Arc<dyn Clocks>,
     ) -> Result<String, OpenError> {
@@ -166,6 +210,8 @@ impl Account {
             origin: new.origin.clone(),
             owner: base64::encode(&new.owner.spki_der()),
             public: new.public,
+            epoch: after.map_or(0, |after| after.epoch),
+            predecessor: after.map(|after| Before::from(&after.predecessor)),
         };
         // OK because a struct of strings has no key that is not a string.
         let about =
@@ -176,17 +222,18 @@ impl Account {
         write_secret(&files.service_key(), service_key.to_pem().as_bytes())
             .map_err(file(files.service_key()))?;
         write_public(&files.about(), about.as_bytes()).map_err(file(files.about()))?;
-        let policy = if new.witnesses.is_empty() {
-            policy_without_witnesses(&vkey)
-        } else {
-            local_witnesses::policy(&vkey, &new.witnesses)
+        let policy = match after {
+            Some(after) => after.policy.replace(&after.vkey, &vkey),
+            None if new.witnesses.is_empty() => policy_without_witnesses(&vkey),
+            None => local_witnesses::policy(&vkey, &new.witnesses),
         };
+        let alone = Policy::parse(&policy).is_ok_and(|policy| policy.witnesses().is_empty());
         write_public(&files.policy(), policy.as_bytes()).map_err(file(files.policy()))?;
         drop(RocksStore::create(&files.db(), &files.tidemark(), shared)?);
         // Last: a directory with a vkey is an account.
         write_public(&files.log_vkey(), format!("{vkey}\n").as_bytes())
             .map_err(file(files.log_vkey()))?;
-        if new.witnesses.is_empty() {
+        if alone {
             let settings = config::Witnesses::default();
             let account = Account::open(dir, &new.name, shared, clocks, (&settings, false))?;
             account.log.close();
@@ -206,6 +253,10 @@ impl Account {
         (settings, explicit): (&config::Witnesses, impl Into<Explicit>),
     ) -> Result<Account, OpenError> {
         let explicit = explicit.into();
+        let succeeded = dir.account(name).succeeded();
+        if succeeded.exists() {
+            return Err(OpenError::Succeeded { path: succeeded });
+        }
         let parts = Parts::read(dir, name)?;
         let (ledger, service) = (parts.ledger()?, parts.service()?);
         let Parts {

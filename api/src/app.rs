@@ -97,9 +97,16 @@ impl App {
         let file = |what: String| move |source| BuildError::File { what, source };
         let shared = Shared::new(config.store.cache_bytes, config.store.write_buffer_bytes);
         let clocks: Arc<dyn Clocks> = Arc::new(SystemClocks);
-        let names = dir
+        let mut names = dir
             .account_names()
             .map_err(file(dir.root().display().to_string()))?;
+        names.retain(|name| {
+            let succeeded = dir.account(name).succeeded().exists();
+            if succeeded {
+                tracing::warn!(account = %name, "passed over: this log has a successor, and never signs again");
+            }
+            !succeeded
+        });
         if names.is_empty() {
             return Err(BuildError::Empty(dir.root().display().to_string()));
         }
@@ -243,6 +250,9 @@ impl App {
                 "owner_forgeable": self.owner_is_forgeable(),
             });
             witnessing::show(&status.witnesses, &mut row);
+            if let Some(closed) = &account.reader().version().closed {
+                row["closed"] = json!({"index": closed.index, "successor": closed.successor});
+            }
             if account.unguarded {
                 row["unguarded"] = true.into();
             }

@@ -65,6 +65,7 @@ codes! {
     KeyEnrolled         "KEY_ENROLLED"         409 false "The key belongs to an identity already"
     HeadTracked         "HEAD_TRACKED"         409 false "The log is tracked already"
     IdentityRevoked     "IDENTITY_REVOKED"     409 false "The identity is revoked"
+    LogClosed           "LOG_CLOSED"           410 false "The log is closed: nothing more is ever written to it"
     TooLarge            "TOO_LARGE"            413 false "Larger than the limit"
     MediaType           "MEDIA_TYPE"           415 false "The body is of a type that is not taken here"
     SignatureInvalid    "SIGNATURE_INVALID"    422 false "A signature by an enrolled key does not verify"

@@ -266,6 +266,12 @@ impl AccountDir {
         self.root.join("account.json")
     }
 
+    /// `succeeded.json`: there where another log goes on in the place of this one, which then never signs again.
+    #[must_use]
+    pub fn succeeded(&self) -> PathBuf {
+        self.root.join("succeeded.json")
+    }
+
     /// `db/`: the store.
     #[must_use]
     pub fn db(&self) -> PathBuf {

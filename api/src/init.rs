@@ -75,7 +75,7 @@ pub fn development(witnesses: bool) -> Plan {
 /// # Errors
 /// See [`InitError`]; never over anything that is there.
 pub fn create(dir: &DataDir, plan: &Plan) -> Result<(), InitError> {
-    check_names(plan)?;
+    check_names(&plan.name, &plan.origin)?;
     if !is_free(dir.root()) {
         return Err(InitError::NotEmpty(dir.root().display().to_string()));
     }
@@ -173,19 +173,16 @@ fn token() -> io::Result<String> {
     ))
 }
 
-fn check_names(plan: &Plan) -> Result<(), InitError> {
-    if !is_account_name(&plan.name) {
+/// Whether an account can have this name, and its log this origin.
+pub(crate) fn check_names(name: &str, origin: &str) -> Result<(), InitError> {
+    if !is_account_name(name) {
         return Err(InitError::Name(
             "an account's name is 1 to 63 of a-z 0-9 -".into(),
         ));
     }
     // c2sp.org/tlog-cosignature: an origin of more than 255 bytes cannot be cosigned.
     let bad = |c: char| c.is_whitespace() || c.is_control() || c == '+';
-    if plan.origin.is_empty()
-        || plan.origin.len() > 255
-        || plan.origin.contains(bad)
-        || plan.origin.contains("://")
-    {
+    if origin.is_empty() || origin.len() > 255 || origin.contains(bad) || origin.contains("://") {
         return Err(InitError::Name(
             "an origin is 1 to 255 bytes such as log.example.com/name: no scheme, no space, no `+`"
                 .into(),

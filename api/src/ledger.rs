@@ -167,7 +167,14 @@ impl Judge for Ledger {
         self.system(at, &event)
     }
 
+    fn is_closed(&self) -> bool {
+        self.state.closed.is_some()
+    }
+
     fn next_due(&self) -> Option<u64> {
+        if self.is_closed() {
+            return None;
+        }
         self.folds.values().map(|(_, ends)| *ends).min()
     }
 

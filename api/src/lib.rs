@@ -30,6 +30,7 @@ mod reference;
 pub mod service;
 pub mod state;
 pub mod submit;
+pub mod succeed;
 pub mod tools;
 pub mod trace;
 mod witnessing;

@@ -188,7 +188,12 @@ pub fn run(parts: &Parts, plan: &Plan<'_>) -> Result<Recovered, RecoverError> {
     })
 }
 
-fn begin(parts: &Parts, shared: &Shared, write: bool) -> Result<Import<Ledger>, RecoverError> {
+/// The log as it lies here, even where it ends before what was published.
+pub(crate) fn begin(
+    parts: &Parts,
+    shared: &Shared,
+    write: bool,
+) -> Result<Import<Ledger>, RecoverError> {
     let files = &parts.files;
     let store = RocksStore::open_behind(&files.db(), &files.tidemark(), shared, write)?;
     Ok(Import::begin(Arc::new(store), parts.ledger()?)?)
@@ -200,6 +205,11 @@ fn head(parts: &Parts, plan: &Plan<'_>) -> Result<(Kept, Quorum), RecoverError> 
     if texts.is_empty() {
         texts.push(plan.source.checkpoint()?);
     }
+    accept(parts, &texts)
+}
+
+/// One head of this log out of notes of it, if it has what the policy of its size asks for.
+pub(crate) fn accept(parts: &Parts, texts: &[String]) -> Result<(Kept, Quorum), RecoverError> {
     let notes: Result<Vec<Note<'_>>, NoteError> = texts
         .iter()
         .map(|text| Note::parse(text.as_bytes()))

@@ -150,6 +150,11 @@ pub trait Judge: Send + 'static {
     /// The first leaf of a new log.
     fn open(&mut self, at: u64) -> Entry;
 
+    /// Whether nothing may follow the leaves so far: then the log itself states nothing more either.
+    fn is_closed(&self) -> bool {
+        false
+    }
+
     /// Log time of the next event that falls due by itself, if there is one.
     fn next_due(&self) -> Option<u64>;
 

@@ -208,6 +208,9 @@ impl<J: Judge> Writer<J> {
             let entry = self.judge.open(at);
             append(&mut self.edge, &mut batch, entry);
         }
+        if self.judge.is_closed() {
+            return batch;
+        }
         if let Some((from, to)) = self.adjusted {
             let below = Beneath(&self.edge, &batch.growth.tiles, &*self.shared.store);
             let entry = self.judge.clock_adjusted(

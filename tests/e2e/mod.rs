@@ -17,6 +17,7 @@ mod public;
 mod races;
 mod receipts;
 mod recovery;
+mod succession;
 mod tiles;
 mod tls;
 mod witnessed;

@@ -264,7 +264,7 @@ fn a_restored_older_directory_is_refused_until_what_it_lost_is_back() {
 
 impl Site {
     /// A command that knows no directory.
-    fn done_elsewhere(&self, args: &[&str]) {
+    pub fn done_elsewhere(&self, args: &[&str]) {
         let output = clean(countersign())
             .args(args)
             .output()
@@ -422,7 +422,11 @@ fn without_its_witnesses_word_a_log_writes_only_if_told_and_says_so() {
         service.signal(rustix::process::Signal::TERM);
         service.wait()
     };
-    assert!(ended.stderr.contains("WARNING: --unguarded"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("WARNING: --unguarded"),
+        "{}",
+        ended.stderr
+    );
     for witness in &mut witnesses.0[..2] {
         let at = witness.url.trim_start_matches("http://").to_owned();
         witness.serve(&at);

@@ -17,6 +17,7 @@
 //! - [`add_checkpoint`]: what log and witness say to each other
 //! - [`sign_subtree`]: asking a witness to cosign a subtree
 //! - [`log_list`]: lists of logs that ask to be witnessed
+//! - [`predecessor`]: the log that a successor goes on from
 //! - [`policy`]: which logs and witnesses must have signed
 //! - [`rfc6962`]: tree heads of Certificate Transparency as note signatures
 //! - [`signed`]: a tree head under the one key of its log
@@ -62,6 +63,7 @@ pub mod multi;
 pub mod note;
 pub mod operation;
 pub mod policy;
+pub mod predecessor;
 pub mod proof;
 pub mod range;
 pub mod rfc6962;

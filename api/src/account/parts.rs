@@ -9,7 +9,10 @@ use crate::{
     data_dir::{AccountDir, DataDir},
     ledger::Ledger,
     quorum::Policies,
-    state::{Opened, opened},
+    state::{
+        Opened,
+        opened::{self, Before},
+    },
 };
 
 /// An account's files, read and held against each other.
@@ -38,6 +41,8 @@ impl Parts {
         let about: About = serde_json::from_str(&read(files.about())?)
             .map_err(|e| wrong(files.about())(e.to_string()))?;
         let owner = opened::spki(&about.owner).map_err(wrong(files.about()))?;
+        let predecessor = about.predecessor.as_ref().map(Before::read).transpose();
+        let predecessor = predecessor.map_err(wrong(files.about()))?;
         let log_key = private_key(files.log_key())?;
         let service = private_key(files.service_key())?.public();
         let signer = signer(&about.origin, &log_key, &files)?;
@@ -63,7 +68,8 @@ impl Parts {
                 owner,
                 service,
                 rules: opened::RULES,
-                epoch: 0,
+                epoch: about.epoch,
+                predecessor,
             },
             files,
             vkey,

@@ -6,6 +6,7 @@
 mod audit;
 mod bench;
 mod call;
+mod close;
 mod enrol;
 mod evidence;
 mod foreign;
@@ -29,6 +30,7 @@ mod serve;
 mod sign;
 mod status;
 mod submit;
+mod succeed;
 mod tool;
 mod up;
 mod verify;
@@ -71,6 +73,8 @@ enum Command {
     Verify(verify::Verify),
     Quorum(quorum::QuorumArgs),
     Recover(recover::RecoverArgs),
+    Close(close::CloseArgs),
+    Succeed(succeed::SucceedArgs),
     Witness(witness::WitnessArgs),
     Audit(audit::AuditArgs),
     Fork(fork::Fork),
@@ -132,6 +136,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Verify(args) => Ok(verify::run(&args)),
         Command::Quorum(args) => quorum::run(&args),
         Command::Recover(args) => recover::run(&args),
+        Command::Close(args) => close::run(&args),
+        Command::Succeed(args) => succeed::run(&args),
         Command::Witness(args) => Ok(witness::run(&args)),
         Command::Audit(args) => audit::run(&args),
         Command::Fork(args) => Ok(fork::run(&args)),

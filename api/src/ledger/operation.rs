@@ -16,7 +16,8 @@ use super::{
 use crate::{
     error::{Code, Problem},
     state::{
-        At, Caller, Decided, Identity, State, identity::Possession, refusal, request_hash, resource,
+        At, Caller, Closed, Decided, Identity, State, identity::Possession, refusal, request_hash,
+        resource,
     },
 };
 
@@ -46,6 +47,9 @@ impl Ledger {
                 format!("the nonce was first used at index {index} for another request"),
             );
             return Ok(Ruling::Refuse(problem.with("first_index", index)));
+        }
+        if let Some(closed) = &self.state.closed {
+            return Ok(Ruling::Refuse(is_closed(closed)));
         }
         if let Err(problem) = fresh(operation, context.at) {
             return Ok(Ruling::Refuse(problem));
@@ -171,6 +175,17 @@ pub(super) fn caller<'s>(state: &'s State, signer: &Verified) -> Result<&'s Iden
         );
     }
     Ok(identity)
+}
+
+/// What every write is told once the log is closed; what was written before is answered as ever.
+pub(super) fn is_closed(closed: &Closed) -> Problem {
+    let why = format!(
+        "the log was closed at index {}; it goes on as {}",
+        closed.index, closed.successor
+    );
+    Problem::new(Code::LogClosed, why)
+        .with("closed_index", closed.index)
+        .with("successor", closed.successor.as_str())
 }
 
 pub(super) fn revoked(identity: &Identity, index: u64) -> Problem {

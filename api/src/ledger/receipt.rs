@@ -8,7 +8,7 @@ use countersign_verifier::{
 
 use super::{
     Ledger, ReceiptRequest, Verified,
-    operation::{retired, revoked},
+    operation::{is_closed, retired, revoked},
     space,
 };
 use crate::{
@@ -24,6 +24,9 @@ impl Ledger {
     ) -> Result<Ruling<Problem>, StoreError> {
         if let Some(index) = find_receipt(context, request, &request.verified)? {
             return Ok(Ruling::Existing(index));
+        }
+        if let Some(closed) = &self.state.closed {
+            return Ok(Ruling::Refuse(is_closed(closed)));
         }
         let counted = match admit(&self.state, request) {
             Ok(counted) => counted,

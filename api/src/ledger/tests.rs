@@ -59,6 +59,7 @@ fn ledger() -> Ledger {
         service: key(101).public(),
         rules: opened::RULES,
         epoch: 0,
+        predecessor: None,
     };
     Ledger::new(opened, key(101))
 }
@@ -507,6 +508,38 @@ fn identical_refusals_fold_and_their_count_is_a_leaf() {
     assert_eq!(operation.arguments, json!({"index": first, "count": 3}));
     assert_eq!(counted.by.identity, id(101));
     rig.check();
+}
+
+#[test]
+fn a_closed_log_takes_nothing_and_states_nothing() {
+    let mut rig = Rig::new();
+    rig.call(100, "identity_enroll", enroll("ci", 1, true))
+        .unwrap();
+    let (first, _) = rig.receipt("a", &[1]).unwrap();
+    let asked = json!({"successor": "log.example.com/next"});
+    let (refused, _) = rig.call(1, "log_close", asked.clone()).unwrap();
+    assert_eq!(rig.decided(refused), Some(Code::NotAllowed));
+    // A repeat that is counted, and whose count would be a leaf a minute later.
+    rig.call(1, "log_close", asked.clone()).unwrap();
+    let (index, _) = rig.call(100, "log_close", asked.clone()).unwrap();
+    assert_eq!(rig.decided(index), None);
+    *rig.clocks.0.lock().unwrap() += 120_000;
+    let closed = rig.receipt("b", &[1]).unwrap_err();
+    assert_eq!(closed.code, Code::LogClosed);
+    assert_eq!(closed.detail["closed_index"].as_u64(), Some(index));
+    let closed = rig.call(100, "log_close", asked).unwrap_err();
+    assert_eq!(closed.code, Code::LogClosed);
+    assert_eq!(rig.receipt("a", &[1]).unwrap(), (first, true));
+    assert_eq!(rig.log.status().committed.size, index + 1);
+    rig.check();
+    // Whoever replays a leaf behind it is told.
+    let mut replayed = ledger();
+    let leaves = rig.store.entries(0, usize::MAX).unwrap();
+    for (index, leaf) in (0..).zip(&leaves) {
+        replayed.replay(index, leaf).unwrap();
+    }
+    let behind = replayed.replay(index + 1, &leaves[1]).unwrap_err();
+    assert!(behind.contains("closed"), "{behind}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::code::Code;
 
+pub mod closed;
 pub mod head;
 pub mod identity;
 pub mod opened;
@@ -22,6 +23,7 @@ pub mod refusal;
 mod snapshot;
 pub mod verb;
 
+pub use closed::Closed;
 pub use head::Heads;
 pub use identity::{Identities, Identity};
 pub use opened::Opened;
@@ -43,6 +45,8 @@ pub struct State {
     pub receipts: ReceiptPolicy,
     /// The logs that are tracked, and the heads that were seen of them.
     pub heads: Heads,
+    /// That nothing more is written, once the owner has said so.
+    pub closed: Option<Closed>,
     /// Recent refusals, of which a repeat is not logged again.
     pub refusals: Refusals,
 }
@@ -107,6 +111,9 @@ impl State {
         let index = self.size;
         if (index == 0) != self.opened.is_none() {
             return Err("the account was opened at another place than leaf 0".into());
+        }
+        if let Some(closed) = &self.closed {
+            return Err(format!("the log was closed at index {}", closed.index));
         }
         let at = leaf.at().0;
         if at < self.at {

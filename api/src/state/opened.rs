@@ -1,6 +1,6 @@
 //! Leaf 0: what an account is.
 
-use countersign_verifier::{base64, key::PublicKey};
+use countersign_verifier::{base64, key::PublicKey, predecessor::Predecessor};
 use serde::{Deserialize, Serialize};
 
 /// The newest rules that this release decides by.
@@ -21,6 +21,8 @@ pub struct Opened {
     pub rules: u32,
     /// 0, and one more in each successor log.
     pub epoch: u32,
+    /// The log that this one goes on from.
+    pub predecessor: Option<Predecessor>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -32,6 +34,42 @@ struct Event {
     service: Key,
     rules: u32,
     epoch: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    predecessor: Option<Before>,
+}
+
+/// A predecessor as leaf 0 and `account.json` write it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Before {
+    origin: String,
+    checkpoint: String,
+    recovered_size: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lost: Option<(u64, u64)>,
+}
+
+impl From<&Predecessor> for Before {
+    fn from(of: &Predecessor) -> Before {
+        Before {
+            origin: of.origin.clone(),
+            checkpoint: of.checkpoint.clone(),
+            recovered_size: of.recovered_size,
+            lost: of.lost,
+        }
+    }
+}
+
+impl Before {
+    /// As the verifier reads it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(&self) -> Result<Predecessor, String> {
+        // OK because a struct of strings and numbers has no key that is not a string.
+        let value = serde_json::to_value(self).expect("Before::read");
+        Predecessor::parse(&value).map_err(|e| e.to_string())
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -54,6 +92,7 @@ impl Opened {
             service: key(&self.service),
             rules: self.rules,
             epoch: self.epoch,
+            predecessor: self.predecessor.as_ref().map(Before::from),
         };
         // OK because a struct of strings and numbers has no key that is not a string.
         serde_json::to_string(&event).expect("Opened::to_event")
@@ -78,6 +117,7 @@ impl Opened {
             service: spki(&event.service.public_key)?,
             rules: event.rules,
             epoch: event.epoch,
+            predecessor: event.predecessor.as_ref().map(Before::read).transpose()?,
         })
     }
 }

@@ -4,14 +4,14 @@ use countersign_verifier::{base64, hash::Hash, leaf::Class};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Heads, Identity, Opened, ReceiptPolicy, State, head,
+    Closed, Heads, Identity, Opened, ReceiptPolicy, State, head,
     identity::{Change, Possession},
     opened::spki,
     refusal::Kind,
 };
 
 /// Raised whenever the form changes: a snapshot of another form is no snapshot, and the leaves are replayed.
-const FORM: u32 = 2;
+const FORM: u32 = 3;
 
 #[derive(Serialize, Deserialize)]
 struct Form {
@@ -22,6 +22,7 @@ struct Form {
     identities: Vec<Row>,
     receipts: ReceiptPolicy,
     heads: Vec<head::Row>,
+    closed: Option<(u64, String)>,
     refusals: Vec<(String, u64, u64)>,
 }
 
@@ -66,6 +67,7 @@ impl State {
             identities: self.identities.iter().map(row).collect(),
             receipts: self.receipts.clone(),
             heads: self.heads.to_rows(),
+            closed: self.closed.clone().map(|c| (c.index, c.successor)),
             refusals: self
                 .refusals
                 .iter()
@@ -94,6 +96,9 @@ impl State {
             at: form.at,
             receipts: form.receipts,
             heads: Heads::from_rows(form.heads)?,
+            closed: form
+                .closed
+                .map(|(index, successor)| Closed { index, successor }),
             ..State::default()
         };
         if let Some(event) = form.opened {

@@ -3,7 +3,7 @@
 use countersign_verifier::{key::IdentityId, operation::Operation};
 use serde_json::{Map, Value};
 
-use super::{At, Caller, Decided, State, head, identity, receipt, refusal};
+use super::{At, Caller, Decided, State, closed, head, identity, receipt, refusal};
 
 /// Takes in an applied operation.
 pub type Apply =
@@ -23,6 +23,7 @@ pub struct Verb {
 
 /// Every verb, by name.
 pub const VERBS: &[Verb] = &[
+    closed::CLOSE,
     head::SUBMIT,
     head::TRACK,
     identity::ENROLL,

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{error::Problem, state::State};
 
+pub mod closed;
 pub mod head;
 pub mod identity;
 
@@ -54,6 +55,7 @@ pub const TOOLS: &[Tool] = &[
     head::TRACK,
     head::SUBMIT,
     head::LIST,
+    closed::CLOSE,
 ];
 
 /// The tool of this name.

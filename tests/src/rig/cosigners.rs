@@ -83,6 +83,11 @@ impl Cosigner {
         answer.text()
     }
 
+    /// Has it cosign for another log too, while it runs.
+    pub fn add_log(&self, log: &str) {
+        run(&self.dir, &["add-log", log]);
+    }
+
     /// `kill -9`.
     pub fn kill(&mut self) {
         if let Some((mut child, _)) = self.running.take() {

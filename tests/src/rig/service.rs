@@ -26,6 +26,8 @@ pub struct Start {
     pub witnesses: bool,
     /// The command that serves: `up`, or `serve` with what follows it.
     pub verb: &'static [&'static str],
+    /// The account that its ready line names.
+    pub account: &'static str,
     /// After `--listen 127.0.0.1:0 --dir DIR`.
     pub more: Vec<String>,
     pub variables: Vec<(String, String)>,
@@ -72,6 +74,7 @@ impl Start {
             trust: None,
             witnesses: false,
             verb: &["up"],
+            account: "dev",
             more: Vec::new(),
             variables: Vec::new(),
         }
@@ -147,7 +150,7 @@ impl Start {
             let stderr = text(&log);
             return Err(Ended { code, stderr });
         }
-        let ready = Ready::parse(&line);
+        let ready = Ready::parse(&line, self.account);
         Ok(Service {
             address: ready.address,
             url: ready.url,
@@ -171,8 +174,8 @@ struct Ready {
 }
 
 impl Ready {
-    /// `ready URL account=dev log=URL/log/dev vkey=… policy=… dir=…`, to the letter, and with witnesses ` witnesses=3`.
-    fn parse(line: &str) -> Ready {
+    /// `ready URL account=NAME log=URL/log/NAME vkey=… policy=… dir=…`, to the letter, and with witnesses ` witnesses=3`.
+    fn parse(line: &str, name: &str) -> Ready {
         let line = line.trim_end();
         let (line, witnesses) = match line.strip_suffix(" witnesses=3") {
             Some(line) => (line, 3),
@@ -182,8 +185,8 @@ impl Ready {
         let &["ready", url, account, log, vkey, policy, dir] = &words[..] else {
             panic!("not a ready line: {line}");
         };
-        assert_eq!(account, "account=dev");
-        assert_eq!(log, format!("log={url}/log/dev"));
+        assert_eq!(account, format!("account={name}"));
+        assert_eq!(log, format!("log={url}/log/{name}"));
         assert!(dir.starts_with("dir="), "{line}");
         let (_, address) = url.split_once("://").expect("a URL");
         Ready {

@@ -17,6 +17,7 @@ use crate::checkpoint::Checkpoint;
 use crate::json::{Fault, JsonError};
 use crate::key::{IdentityId, KeyError, PublicKey};
 use crate::leaf::{Class, LeafError};
+use crate::predecessor::{Predecessor, PredecessorError};
 use crate::tree::ProofError;
 
 /// Why support leaves show nothing.
@@ -44,6 +45,9 @@ pub enum ChainFault {
     /// It stands at 0 and opens no log, or opens one elsewhere.
     #[error("not the opening of a log, which stands at 0 and nowhere else")]
     Opening,
+    /// It names a log before this one in another form than leaf 0 does.
+    #[error("{0}")]
+    Predecessor(#[from] PredecessorError),
     /// Its event, arguments or effect lack something or are of another form.
     #[error("{0} is missing or malformed")]
     Member(&'static str),
@@ -148,9 +152,17 @@ pub struct Chain {
     identities: BTreeMap<IdentityId, Identity>,
     /// Enrolments without leaf 0: where, and by whom, by what was enrolled.
     loose: BTreeMap<IdentityId, (u64, IdentityId)>,
+    /// The log that this one goes on from.
+    predecessor: Option<Predecessor>,
 }
 
 impl Chain {
+    /// The log that this one goes on from, as leaf 0 names it.
+    #[must_use]
+    pub fn predecessor(&self) -> Option<&Predecessor> {
+        self.predecessor.as_ref()
+    }
+
     /// Checks each support leaf, in the order of the log, and follows what it says.
     ///
     /// # Errors

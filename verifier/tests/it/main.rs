@@ -26,6 +26,7 @@ mod multi;
 mod operations;
 mod oracle;
 mod policies;
+mod predecessors;
 mod round_trips;
 mod statement;
 mod subtrees;

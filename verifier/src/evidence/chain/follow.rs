@@ -13,6 +13,7 @@ use crate::json;
 use crate::key::{IdentityId, PublicKey};
 use crate::leaf::{Class, Decision, Leaf, OperationLeaf, SystemLeaf};
 use crate::operation::{self, Operation, possession_message};
+use crate::predecessor::Predecessor;
 use crate::tree;
 
 impl Chain {
@@ -46,6 +47,13 @@ impl Chain {
         let origin = text(&event, "origin")?;
         if origin != checkpoint.origin {
             return Err(ChainFault::Log(origin.into()));
+        }
+        let predecessor = event.get("predecessor").map(Predecessor::parse);
+        self.predecessor = predecessor.transpose()?;
+        // A successor is one epoch later than the log before it, and nothing else is.
+        let epoch = event.get("epoch").and_then(Value::as_u64);
+        if epoch.is_none_or(|epoch| (epoch > 0) != self.predecessor.is_some()) {
+            return Err(ChainFault::Member("epoch"));
         }
         for (name, class, how) in [
             ("owner", Class::AgentKey, How::Owner),

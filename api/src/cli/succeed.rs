@@ -1,0 +1,88 @@
+//! `countersign succeed`: begin the log that goes on from one that cannot be recovered.
+
+use std::{fs, path::PathBuf, process::ExitCode};
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::{
+    Fail, REFUSED,
+    local::LocalArg,
+    out::{Out, note},
+};
+use crate::{
+    account::Parts,
+    succeed::{self, Plan, SucceedError},
+};
+
+/// Begin the log that goes on from one that cannot be recovered; no service may run on the directory
+///
+/// The old account is marked and never signs again. The new one has a key and an origin of its own, the old one's owner and policy,
+/// and a first leaf that names the old log's last witnessed head and what of it is lost. For a healthy log there is `countersign
+/// close`; where anybody kept the leaves, `countersign recover`.
+#[derive(Debug, Args)]
+pub struct SucceedArgs {
+    /// The new account's local name: a-z 0-9 -
+    #[arg(long)]
+    name: String,
+    /// The new log's origin, for ever: such as log.example.com/main-2
+    #[arg(long)]
+    origin: String,
+    /// The old log's last witnessed head, as a witness shows it, instead of the newest kept here. Several files: their signatures
+    /// of one head count together
+    #[arg(long, value_name = "FILE")]
+    head: Vec<PathBuf>,
+    #[command(flatten)]
+    local: LocalArg,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// What keeps the new log from being begun.
+pub fn run(args: &SucceedArgs) -> anyhow::Result<ExitCode> {
+    let local = args.local.open()?;
+    let _held = local.hold()?;
+    let heads: anyhow::Result<Vec<String>> = args
+        .head
+        .iter()
+        .map(|path| fs::read_to_string(path).with_context(|| format!("{}", path.display())))
+        .collect();
+    let old = Parts::read(&local.dir, &local.name)?;
+    let plan = Plan {
+        name: args.name.clone(),
+        origin: args.origin.clone(),
+        heads: heads?,
+    };
+    let begun = succeed::run(&local.dir, &old, &plan).map_err(|error| match error {
+        SucceedError::Recover(_) | SucceedError::Another { .. } => {
+            let message = error.to_string();
+            Fail {
+                code: REFUSED,
+                message,
+            }
+            .into()
+        }
+        error => anyhow::Error::from(error),
+    })?;
+    let before = &begun.predecessor;
+    let mut out = Out::stdout();
+    out.line(&begun.vkey)?;
+    let size = succeed::head_of(&before.checkpoint).map_or(0, |head| head.size);
+    note(format_args!(
+        "account `{}` goes on from {}, whose last witnessed head has {size} leaves; {} are here",
+        plan.name, before.origin, before.recovered_size
+    ));
+    if let Some((first, end)) = before.lost {
+        note(format_args!("lost: leaves {first} to {}", end - 1));
+    }
+    if let Some(why) = &begun.nothing {
+        note(format_args!("none are counted: {why}"));
+    }
+    note(format_args!(
+        "account `{}` never signs again. Give verifiers the new policy, and have witnesses that are not this directory's own add the new \
+         key; identities are enrolled anew",
+        local.name
+    ));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,153 @@
+//! The end of a log, and the one that goes on.
+
+use std::fs;
+
+use countersign_verifier::{
+    checkpoint::Checkpoint, leaf::Leaf, note::Note, predecessor::Predecessor, tile::bundles,
+};
+use serde_json::{Value, json};
+
+use super::recovery::{Site, mirror, send, submit, writes};
+use crate::rig::{Call, JSON, Service, key, receipt, spki};
+
+/// What leaf 0 of an account says.
+fn opened(service: &Service, account: &str) -> Value {
+    let target = format!("/log/{account}/checkpoint");
+    let note = service.http().get(&target);
+    assert_eq!(note.status, 200, "{}", note.text());
+    let note = Note::parse(&note.body).expect("a note");
+    let head = Checkpoint::parse(note.text).expect("a checkpoint");
+    let bundle = bundles(head.size).next().expect("a bundle");
+    let target = format!("/log/{account}/{}", bundle.path());
+    let bytes = service.http().get(&target).body;
+    let leaves = countersign_verifier::tile::parse_bundle(&bytes, bundle.width).expect("a bundle");
+    let Ok(Leaf::System(leaf)) = Leaf::parse(leaves[0]) else {
+        panic!("leaf 0")
+    };
+    assert_eq!(leaf.event_type, "opened");
+    serde_json::from_str(leaf.event).expect("an event")
+}
+
+#[test]
+fn a_closed_log_is_served_and_takes_nothing_for_ever() {
+    let site = Site::new();
+    let mut service = site.start.run();
+    submit(&site, &service, 0..2, "included");
+    let owner = site.owner();
+    let call = |service: &Service, who, tool: &str, arguments: Value| {
+        let body = Call::new(tool, arguments).body(who).to_string();
+        let target = format!("/v1/{tool}");
+        service.http().post(&target, JSON, body.as_bytes())
+    };
+    let enrol = json!({"name": "ci", "public_key": spki(&key("ci"))});
+    let ci = call(&service, &owner, "identity_enroll", enrol);
+    assert_eq!(ci.status, 200, "{}", ci.text());
+    for bad in ["", "a b", "localhost/dev", &site.vkey, "x+y"] {
+        let refused = call(&service, &owner, "log_close", json!({"successor": bad}));
+        refused.problem(400, "MALFORMED");
+    }
+    let said = site.done(&["close", "--successor", "localhost/next", "--json"]);
+    let said: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(said["result"]["successor"], "localhost/next", "{said}");
+    let refused = |service: &Service| {
+        let detail = send(service, &receipt("new", &owner)).problem(410, "LOG_CLOSED");
+        assert_eq!(detail["successor"], "localhost/next");
+        let again = json!({"successor": "localhost/other"});
+        call(service, &owner, "log_close", again).problem(410, "LOG_CLOSED");
+        // What was written before is answered as ever.
+        let known = send(service, &receipt("1", &owner));
+        assert_eq!(known.json()["duplicate"], true, "{}", known.text());
+    };
+    refused(&service);
+    let head = mirror(&service, &site.path("one"));
+    assert_eq!(head.size, 5);
+    service.stop();
+    let mut service = site.start.run();
+    refused(&service);
+    let health = service.http().get("/health").json();
+    assert_eq!(health["accounts"][0]["closed"]["index"], 4, "{health}");
+    let after = mirror(&service, &site.path("two"));
+    assert_eq!((after.size, after.root), (head.size, head.root));
+    let policy = site.account("policy").display().to_string();
+    let log = format!("{}/log/dev", service.url);
+    site.done_elsewhere(&["audit", &log, "--policy", &policy, "--replay"]);
+    // Nor does an accepted clock.
+    service.stop();
+    let mut start = site.start.clone();
+    start.more = vec!["--accept-clock".into()];
+    let mut service = start.run();
+    assert_eq!(mirror(&service, &site.path("three")).size, head.size);
+    service.stop();
+}
+
+#[test]
+fn a_successor_names_what_was_lost_and_the_old_log_never_signs_again() {
+    let mut site = Site::new();
+    let witnesses = site.witnessed();
+    let mut service = site.start.run();
+    writes(&service);
+    submit(&site, &service, 0..2, "witnessed");
+    service.stop();
+    let older = site.keep("older");
+    let mut service = site.start.run();
+    writes(&service);
+    submit(&site, &service, 2..7, "witnessed");
+    let head = mirror(&service, &site.path("mirror"));
+    service.stop();
+    site.restore(&older);
+
+    // Nobody kept the leaves; the witnesses have the head.
+    let mut args: Vec<String> = ["succeed", "--name", "next", "--origin", "localhost/next"]
+        .map(str::to_owned)
+        .into();
+    for (n, witness) in witnesses.0.iter().enumerate() {
+        let note = witness.checkpoint("localhost/dev");
+        if note.contains(&head.root.to_base64()) {
+            let file = site.path(&format!("head-{n}"));
+            fs::write(&file, note).expect("a head");
+            args.extend(["--head".to_owned(), file.display().to_string()]);
+        }
+    }
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let same = site.run(&["succeed", "--name", "x", "--origin", "localhost/dev"]);
+    assert_eq!(same.code, Some(2), "{}", same.stderr);
+    let vkey = site.done(&args).trim().to_owned();
+    assert!(vkey.starts_with("localhost/next+"), "{vkey}");
+    let other = site.run(&[
+        "succeed",
+        "--account",
+        "dev",
+        "--name",
+        "more",
+        "--origin",
+        "localhost/more",
+    ]);
+    assert_eq!(other.code, Some(1), "{}", other.stderr);
+    for witness in &witnesses.0 {
+        witness.add_log(&vkey);
+    }
+
+    site.start.verb = &["serve"];
+    site.start.account = "next";
+    let mut service = site.start.run();
+    writes(&service);
+    let health = service.http().get("/health").json();
+    let rows = health["accounts"].as_array().expect("accounts");
+    assert_eq!(rows.len(), 1, "the old log is not served: {health}");
+    let event = opened(&service, "next");
+    assert_eq!(event["epoch"], 1);
+    let before = Predecessor::parse(&event["predecessor"]).expect("a predecessor");
+    assert_eq!(before.origin, "localhost/dev");
+    assert_eq!(
+        (before.recovered_size, before.lost),
+        (3, Some((3, head.size)))
+    );
+    assert_eq!(before.head().expect("a head").root, head.root);
+    let target = "/log/next/receipts?deadline_ms=30000";
+    let envelope = receipt("on", &site.owner()).to_json();
+    let answer = service.http().post(target, JSON, &envelope);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.json()["index"], 1);
+    assert_eq!(answer.json()["state"], "witnessed");
+    service.stop();
+}
