@@ -211,9 +211,9 @@ fn pick() -> io::Result<Vec<SocketAddr>> {
     let mut held: Vec<(TcpListener, SocketAddr)> = Vec::new();
     // Of some 12,000 nearly all are free; the bound is for a machine where none is.
     for _ in 0..1_000 {
-        let mut random = [0; 4];
+        let mut random = [0; 2];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let port = PORTS.start + (u32::from_be_bytes(random) % PORTS.len() as u32) as u16;
+        let port = PORTS.start + u16::from_be_bytes(random) % (PORTS.end - PORTS.start);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         match TcpListener::bind(address) {
             Ok(listener) => held.push((listener, address)),
@@ -250,7 +250,7 @@ mod tests {
         }
         let log = "localhost/dev+2be930d5+AZ5RuIr6OqHOJQDl1ZLZdzUAovi61fSjFqaf0BdVlDBM";
         admit(&dir, log).unwrap();
-        let policy = Policy::parse(&policy(log, &lines)).unwrap();
+        let policy = Policy::parse(policy(log, &lines)).unwrap();
         assert_eq!(policy.witnesses().len(), WITNESSES);
         for (cosigned, met) in [
             ([true, true, false], true),
