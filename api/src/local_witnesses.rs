@@ -167,9 +167,7 @@ pub fn create(dir: &DataDir) -> Result<Vec<PolicyLine>, LocalError> {
 pub fn admit(dir: &DataDir, log_vkey: &str) -> Result<(), LocalError> {
     let addition = Addition {
         vkey: log_vkey.to_owned(),
-        origin: None,
-        qpd: None,
-        list: None,
+        ..Addition::default()
     };
     for local in find(dir)? {
         let place = Dir::new(&local.dir);

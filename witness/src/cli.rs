@@ -100,7 +100,7 @@ impl From<OpenError> for Fail {
         match error {
             OpenError::Keys(error) => error.into(),
             OpenError::Store(error) => error.into(),
-            OpenError::Thread(_) => Fail::new(REFUSED, error),
+            OpenError::Forks(_) | OpenError::Thread(_) => Fail::new(REFUSED, error),
         }
     }
 }
@@ -109,7 +109,7 @@ impl From<ServeError> for Fail {
     fn from(error: ServeError) -> Fail {
         match error {
             ServeError::Open(error) => error.into(),
-            ServeError::Listen { .. } => Fail::new(USAGE, error),
+            ServeError::Listen { .. } | ServeError::Gossip(_) => Fail::new(USAGE, error),
             ServeError::Writer | ServeError::Signals(_) => Fail::new(REFUSED, error),
         }
     }

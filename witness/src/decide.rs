@@ -63,6 +63,14 @@ pub enum Refusal {
     /// No log of this origin is configured.
     #[error("no log of this origin is known here")]
     UnknownLog,
+    /// There is evidence that the log showed two histories.
+    #[error(
+        "this log is quarantined here, for ever: it signed two histories. The evidence is below gossip/forks/{log}"
+    )]
+    Forked {
+        /// SHA-256 of the origin.
+        log: Hash,
+    },
     /// A signature line that is base64 of nothing but for a lenient reader.
     #[error("{0}")]
     Misspelled(AddCheckpointError),
@@ -127,7 +135,7 @@ impl Refusal {
             | Refusal::Extensions
             | Refusal::OldBeyond { .. } => 400,
             Refusal::UnknownLog => 404,
-            Refusal::Misspelled(_) | Refusal::Signature(_) => 403,
+            Refusal::Forked { .. } | Refusal::Misspelled(_) | Refusal::Signature(_) => 403,
             Refusal::EmptyRoot
             | Refusal::NothingToProve { .. }
             | Refusal::OtherRoot { .. }
@@ -145,6 +153,14 @@ pub enum SubtreeRefusal {
     /// No log of this origin is configured.
     #[error("no log of this origin is known here")]
     UnknownLog,
+    /// There is evidence that the log showed two histories.
+    #[error(
+        "this log is quarantined here, for ever: it signed two histories. The evidence is below gossip/forks/{log}"
+    )]
+    Forked {
+        /// SHA-256 of the origin.
+        log: Hash,
+    },
     /// The reference checkpoint or the proof does not show what is asked for.
     #[error("{0}")]
     Refused(#[from] SubtreeRefused),
@@ -168,7 +184,9 @@ impl SubtreeRefusal {
                 SubtreeRefused::Checkpoint(_) | SubtreeRefused::NotInTree { .. },
             ) => 400,
             SubtreeRefusal::UnknownLog => 404,
-            SubtreeRefusal::Refused(SubtreeRefused::Unsigned) => 403,
+            SubtreeRefusal::Forked { .. } | SubtreeRefusal::Refused(SubtreeRefused::Unsigned) => {
+                403
+            }
             SubtreeRefusal::Refused(SubtreeRefused::Proof(_)) => 422,
             SubtreeRefusal::Store(_) => 500,
         }

@@ -77,6 +77,18 @@ impl Dir {
         self.root.join("admin.sock")
     }
 
+    /// `gossip.json`: the peers that are pulled, and who is told of evidence.
+    #[must_use]
+    pub fn gossip(&self) -> PathBuf {
+        self.root.join("gossip.json")
+    }
+
+    /// `forks/`: evidence.
+    #[must_use]
+    pub fn forks(&self) -> PathBuf {
+        self.root.join("forks")
+    }
+
     /// Takes the directory for this process. It is the directory itself that is locked: a lock file can be taken for a leftover and
     /// removed, and two witnesses on one directory could cosign two branches.
     ///

@@ -1,6 +1,7 @@
 //! The public door (c2sp.org/tlog-witness): answers as the specification has them, everything else plain text.
 
 pub mod admin;
+pub mod gossip;
 pub mod listen;
 
 use std::{sync::Arc, time::Duration};
@@ -19,6 +20,8 @@ use countersign_verifier::limits::ADD_CHECKPOINT_BYTES_MAX;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::decide::SubtreeRefusal;
+use crate::gossip::client::Client;
+use crate::metrics::Now;
 use crate::witness::{Answer, Witness};
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -26,7 +29,8 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const BODY_TIME: Duration = Duration::from_secs(10);
 
 /// The witness's public routes.
-pub fn router(witness: Arc<Witness>) -> Router {
+pub fn router(witness: Arc<Witness>, client: Arc<Client>) -> Router {
+    let below_gossip = gossip::router(witness.clone(), client);
     Router::new()
         .route("/", get(about))
         .route("/add-checkpoint", post(add_checkpoint))
@@ -34,11 +38,12 @@ pub fn router(witness: Arc<Witness>) -> Router {
         .route("/{log}/checkpoint", get(newest))
         .route("/health", get(health))
         .route("/metrics", get(metrics))
+        .with_state(witness)
+        .merge(below_gossip)
         .fallback(|| async { text(StatusCode::NOT_FOUND, "there is nothing here\n") })
         .method_not_allowed_fallback(|| async {
             text(StatusCode::METHOD_NOT_ALLOWED, "not by this method\n")
         })
-        .with_state(witness)
 }
 
 async fn add_checkpoint(State(witness): State<Arc<Witness>>, body: Body) -> Response {
@@ -126,7 +131,7 @@ async fn about(State(witness): State<Arc<Witness>>) -> Response {
     for vkey in keys.vkeys() {
         page += &format!("  {vkey}\n");
     }
-    page += "\nBelow the address of this page:\n  POST add-checkpoint\n  POST sign-subtree\n  GET  <SHA-256 of the origin, hexadecimal>/checkpoint\n";
+    page += "\nBelow the address of this page:\n  POST add-checkpoint\n  POST sign-subtree\n  GET  <SHA-256 of the origin, hexadecimal>/checkpoint\n  GET  gossip/heads, gossip/forks, gossip/forks/<SHA-256 of the origin>\n  POST gossip/heads\n";
     let lists = witness.roster().lists();
     page += "\nLists that logs were added from, by hand; a list never changes a log that is configured:\n";
     for list in &lists {
@@ -144,18 +149,34 @@ async fn health(State(witness): State<Arc<Witness>>) -> Response {
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "stopped")
     };
+    let (unresolved, unresolved_since) = witness.board().open();
+    let peers = witness.board().peers();
+    let failing = peers.iter().filter(|peer| peer.failing_since.is_some());
     let body = serde_json::json!({
         "status": word,
         "version": env!("CARGO_PKG_VERSION"),
         "name": witness.keys().name(),
         "logs": witness.roster().len(),
+        "forks": witness.roster().forked().len(),
+        "unresolved": unresolved,
+        "unresolved_since": unresolved_since,
+        "peers": peers.len(),
+        "peers_failing": failing.count(),
     });
     (status, axum::Json(body)).into_response()
 }
 
 async fn metrics(State(witness): State<Arc<Witness>>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let text = witness.metrics().render(witness.roster().len());
+    let (unresolved, since) = witness.board().open();
+    let text = witness.metrics().render(&Now {
+        logs: witness.roster().len(),
+        forks: witness.roster().forked().len() as u64,
+        forks_later: witness.forks().later(),
+        unresolved,
+        unresolved_since: since.unwrap_or(0),
+        unresolved_dropped: witness.board().dropped(),
+    });
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 

@@ -7,6 +7,8 @@
 //! - [`store`]: where it is remembered; RocksDB, or memory with faults
 //! - [`keys`]: the witness's own keys
 //! - [`roster`]: the logs that it knows; additions only
+//! - [`gossip`]: what other witnesses were shown, compared
+//! - [`forks`]: evidence of logs that showed two histories
 //! - [`writer`]: the one thread that compares, signs and commits, many logs in one synced write
 //! - [`witness`]: all of it behind one call
 //! - [`http`]: its doors: the public one, and the operator's socket
@@ -19,6 +21,8 @@ pub mod cli;
 pub mod clock;
 pub mod decide;
 pub mod dir;
+pub mod forks;
+pub mod gossip;
 pub mod http;
 pub mod keys;
 pub mod metrics;

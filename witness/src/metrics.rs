@@ -14,6 +14,16 @@ struct Of {
     status: u16,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Went {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Became {
+    verdict: &'static str,
+}
+
 type Count = Counter<u64, AtomicU64>;
 
 /// The metrics of a witness.
@@ -25,6 +35,31 @@ pub struct Metrics {
     cosigned: Count,
     commit_seconds: Histogram,
     logs: Gauge,
+    pulls: Family<Went, Count>,
+    weighed: Family<Became, Count>,
+    told: Family<Went, Count>,
+    forks: Gauge,
+    forks_later: Gauge,
+    unresolved: Gauge,
+    unresolved_since: Gauge,
+    unresolved_dropped: Gauge,
+}
+
+/// What is true at the moment of reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// Configured logs.
+    pub logs: u64,
+    /// Logs that there is evidence against.
+    pub forks: u64,
+    /// Evidence that came after the first of its log.
+    pub forks_later: u64,
+    /// Pairs of log and peer whose heads are not settled.
+    pub unresolved: u64,
+    /// Since when the oldest is, POSIX seconds; 0 if there is none.
+    pub unresolved_since: u64,
+    /// Heads that found no place among them.
+    pub unresolved_dropped: u64,
 }
 
 impl Default for Metrics {
@@ -41,6 +76,14 @@ impl Default for Metrics {
             cosigned: Count::default(),
             commit_seconds: Histogram::new(bounds),
             logs: Gauge::default(),
+            pulls: Family::default(),
+            weighed: Family::default(),
+            told: Family::default(),
+            forks: Gauge::default(),
+            forks_later: Gauge::default(),
+            unresolved: Gauge::default(),
+            unresolved_since: Gauge::default(),
+            unresolved_dropped: Gauge::default(),
         };
         let registry = &mut metrics.registry;
         let answers = metrics.answers.clone();
@@ -54,11 +97,63 @@ impl Default for Metrics {
         let seconds = metrics.commit_seconds.clone();
         registry.register("commit_seconds", "Signing and storing a batch", seconds);
         registry.register("logs", "Configured logs", metrics.logs.clone());
+        metrics.register_gossip();
         metrics
     }
 }
 
 impl Metrics {
+    fn register_gossip(&mut self) {
+        let registry = &mut self.registry;
+        let pulls = self.pulls.clone();
+        registry.register("gossip_pulls", "Pulls of peers", pulls);
+        let weighed = self.weighed.clone();
+        registry.register("gossip_heads", "Heads that others showed", weighed);
+        let told = self.told.clone();
+        registry.register("webhook", "Evidence that the webhook was told", told);
+        let gauges = [
+            ("forks", "Logs that there is evidence against", &self.forks),
+            (
+                "forks_later",
+                "Evidence after the first of its log",
+                &self.forks_later,
+            ),
+            (
+                "unresolved",
+                "Heads of peers that are not settled",
+                &self.unresolved,
+            ),
+            (
+                "unresolved_since_seconds",
+                "Since when the oldest of them is, 0 if none",
+                &self.unresolved_since,
+            ),
+            (
+                "unresolved_dropped",
+                "Heads that found no place among them",
+                &self.unresolved_dropped,
+            ),
+        ];
+        for (name, help, gauge) in gauges {
+            registry.register(name, help, gauge.clone());
+        }
+    }
+
+    /// Counts a pull of a peer.
+    pub fn pulled(&self, whole: bool) {
+        self.pulls.get_or_create(&went(whole)).inc();
+    }
+
+    /// Counts a head that somebody showed.
+    pub fn weighed(&self, verdict: &'static str) {
+        self.weighed.get_or_create(&Became { verdict }).inc();
+    }
+
+    /// Counts evidence that the webhook was told, or could not be.
+    pub fn told(&self, told: bool) {
+        self.told.get_or_create(&went(told)).inc();
+    }
+
     /// Counts an answer.
     pub fn answered(&self, door: &'static str, status: u16) {
         self.answers.get_or_create(&Of { door, status }).inc();
@@ -76,13 +171,27 @@ impl Metrics {
         self.failed.inc();
     }
 
-    /// The exposition text, with this number of logs.
+    /// The exposition text.
     #[must_use]
-    pub fn render(&self, logs: u64) -> String {
-        self.logs.set(i64::try_from(logs).unwrap_or(i64::MAX));
+    pub fn render(&self, now: &Now) -> String {
+        for (gauge, value) in [
+            (&self.logs, now.logs),
+            (&self.forks, now.forks),
+            (&self.forks_later, now.forks_later),
+            (&self.unresolved, now.unresolved),
+            (&self.unresolved_since, now.unresolved_since),
+            (&self.unresolved_dropped, now.unresolved_dropped),
+        ] {
+            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        }
         let mut text = String::new();
         // OK because writing to a String does not fail.
         encode(&mut text, &self.registry).expect("Metrics::render");
         text
     }
+}
+
+fn went(well: bool) -> Went {
+    let outcome = if well { "ok" } else { "failed" };
+    Went { outcome }
 }

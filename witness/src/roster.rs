@@ -3,14 +3,18 @@
 //!
 //! Kept in the store. In memory is what was asked for lately, never more than [`CACHED_MAX`] of them.
 
+mod entry;
+
+pub use self::entry::{Addition, LOG_PEERS_MAX, LogEntry, Outcome, URL_BYTES_MAX, address};
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use countersign_verifier::checkpoint::origin_hash;
 use countersign_verifier::hash::Hash;
-use countersign_verifier::vkey::{Algorithm, VerifierKey, VkeyError};
-use serde::{Deserialize, Serialize};
+use countersign_verifier::vkey::{Algorithm, VerifierKey};
 
+use self::entry::{Outline, check, join};
 use crate::store::{Store, StoreError};
 
 /// Logs held in memory, of about 600 bytes each: 10 MB. One with a key of ML-DSA-44, which has 20 KB, counts for 32.
@@ -19,74 +23,10 @@ pub const CACHED_MAX: usize = 16_384;
 pub const ORIGIN_BYTES_MAX: usize = 255;
 /// Most keys of one log.
 pub const KEYS_MAX: usize = 8;
+/// Most private logs: each is asked for by itself, at each of its peers.
+pub const PRIVATE_MAX: usize = 1_024;
 /// Most lists that are named on the witness's page.
 const LISTS_MAX: usize = 64;
-
-/// A configured log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogEntry {
-    /// First line of its checkpoints.
-    pub origin: String,
-    /// The keys that it signs with; any of them is enough.
-    pub keys: Vec<VerifierKey>,
-    /// Requests a day that a list announces.
-    pub qpd: Option<u32>,
-    /// The list that it came from; `None` if the operator added it.
-    pub list: Option<String>,
-}
-
-/// A log to add.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Addition {
-    /// Its verifier key.
-    pub vkey: String,
-    /// Its origin; the key's name if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub origin: Option<String>,
-    /// Requests a day.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub qpd: Option<u32>,
-    /// The list that it stands in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub list: Option<String>,
-}
-
-/// What became of an addition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "outcome")]
-pub enum Outcome {
-    /// The log was new.
-    Added,
-    /// The operator gave a known log one more key.
-    KeyAdded,
-    /// Nothing new.
-    Known,
-    /// A list has another key for a known log than the witness; the witness keeps its own.
-    Kept,
-    /// It cannot be taken.
-    Refused {
-        /// Why.
-        why: String,
-    },
-}
-
-/// The stored form of a [`LogEntry`].
-#[derive(Serialize, Deserialize)]
-struct Stored {
-    origin: String,
-    vkeys: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    qpd: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    list: Option<String>,
-}
-
-/// What is counted of a [`Stored`].
-#[derive(Deserialize)]
-struct Listed {
-    list: Option<String>,
-}
 
 /// The logs of one witness.
 pub struct Roster {
@@ -110,32 +50,17 @@ struct Cache {
 struct Known {
     logs: u64,
     lists: BTreeSet<String>,
+    private: BTreeSet<Hash>,
+    forked: BTreeSet<Hash>,
 }
 
-impl LogEntry {
-    fn decode(bytes: &[u8]) -> Option<LogEntry> {
-        let stored: Stored = serde_json::from_slice(bytes).ok()?;
-        let keys = stored.vkeys.iter().map(|text| VerifierKey::parse(text));
-        Some(LogEntry {
-            origin: stored.origin,
-            keys: keys.collect::<Result<_, VkeyError>>().ok()?,
-            qpd: stored.qpd,
-            list: stored.list,
-        })
-    }
-
-    /// # Panics
-    /// Never.
-    fn encode(&self) -> Vec<u8> {
-        let stored = Stored {
-            origin: self.origin.clone(),
-            vkeys: self.keys.iter().map(ToString::to_string).collect(),
-            qpd: self.qpd,
-            list: self.list.clone(),
-        };
-        // OK because strings and numbers always have a JSON form.
-        serde_json::to_vec(&stored).expect("LogEntry::encode")
-    }
+/// A log of a page, as far as it can be told without reading keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// SHA-256 of the origin.
+    pub log: Hash,
+    /// Not to be shown to everybody.
+    pub private: bool,
 }
 
 impl Roster {
@@ -150,10 +75,15 @@ impl Roster {
             let page = store.entries(after.as_ref(), 1_000)?;
             let Some((last, _)) = page.last() else { break };
             after = Some(*last);
-            for (_, bytes) in &page {
-                // Keys are read when they are asked for: of 100,000 logs that would take seconds here.
-                let entry: Listed = serde_json::from_slice(bytes).map_err(|_| bad_entry())?;
+            for (log, bytes) in &page {
+                let entry: Outline = serde_json::from_slice(bytes).map_err(|_| bad_entry())?;
                 known.count(entry.list.as_deref());
+                if entry.private {
+                    known.private.insert(*log);
+                }
+                if entry.forked.is_some() {
+                    known.forked.insert(*log);
+                }
             }
         }
         Ok(Roster {
@@ -207,6 +137,62 @@ impl Roster {
             .collect()
     }
 
+    /// Up to `limit` logs behind `after`, without their keys.
+    ///
+    /// # Errors
+    /// What the store says; `Damaged` if an entry cannot be read.
+    pub fn outlines(&self, after: Option<&Hash>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        let page = self.store.entries(after, limit)?;
+        let outline = |(log, bytes): &(Hash, Vec<u8>)| {
+            let entry: Outline = serde_json::from_slice(bytes).map_err(|_| bad_entry())?;
+            let private = entry.private;
+            Ok(Listed { log: *log, private })
+        };
+        page.iter().map(outline).collect()
+    }
+
+    /// The log whose origin has this SHA-256.
+    ///
+    /// # Errors
+    /// What the store says; `Damaged` if the entry cannot be read.
+    pub fn get(&self, log: &Hash) -> Result<Option<LogEntry>, StoreError> {
+        let found = self.store.entry(log)?;
+        found
+            .map(|bytes| LogEntry::decode(&bytes).ok_or_else(bad_entry))
+            .transpose()
+    }
+
+    /// The private logs, by the hash of their origins.
+    #[must_use]
+    pub fn private(&self) -> Vec<Hash> {
+        self.known().private.iter().copied().collect()
+    }
+
+    /// The logs that there is evidence of a fork of.
+    #[must_use]
+    pub fn forked(&self) -> Vec<Hash> {
+        self.known().forked.iter().copied().collect()
+    }
+
+    /// Marks a log as forked at `now`, POSIX seconds, durable on return. Nothing takes the mark away.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn mark_forked(&self, log: &Hash, now: u64) -> Result<(), StoreError> {
+        let mut known = self.known();
+        let Some(mut entry) = self.get(log)? else {
+            return Ok(());
+        };
+        if entry.forked.is_none() {
+            entry.forked = Some(now);
+            self.store.put_entries(&[(*log, entry.encode())])?;
+        }
+        known.forked.insert(*log);
+        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        cache.logs.remove(&entry.origin);
+        Ok(())
+    }
+
     /// How many logs there are.
     #[must_use]
     pub fn len(&self) -> u64 {
@@ -235,8 +221,9 @@ impl Roster {
         let mut fresh: HashMap<Hash, LogEntry> = HashMap::new();
         let mut outcomes = Vec::with_capacity(additions.len());
         let mut new = Vec::new();
+        let mut private = known.private.clone();
         for addition in additions {
-            let (origin, key) = match self.check(addition) {
+            let (origin, key) = match check(addition, &self.own) {
                 Ok(checked) => checked,
                 Err(why) => {
                     outcomes.push(Outcome::Refused { why });
@@ -248,11 +235,23 @@ impl Roster {
                 Some(entry) => Some(entry.clone()),
                 None => self.load(&origin)?,
             };
-            if before.is_none() {
-                new.push(log);
+            let is_new = before.is_none();
+            let (entry, mut outcome) = join(before, origin, key, addition);
+            let full = private.len() >= PRIVATE_MAX && !private.contains(&log);
+            if entry.private && full {
+                let why = format!("a witness has at most {PRIVATE_MAX} private logs");
+                outcome = Outcome::Refused { why };
             }
-            let (entry, outcome) = join(before, origin, key, addition);
-            if matches!(outcome, Outcome::Added | Outcome::KeyAdded) {
+            if matches!(
+                outcome,
+                Outcome::Added | Outcome::KeyAdded | Outcome::Changed
+            ) {
+                if is_new {
+                    new.push(log);
+                }
+                if entry.private {
+                    private.insert(log);
+                }
                 fresh.insert(log, entry);
             }
             outcomes.push(outcome);
@@ -264,46 +263,12 @@ impl Roster {
         self.store.put_entries(&rows)?;
         new.iter()
             .for_each(|log| known.count(fresh[log].list.as_deref()));
+        known.private = private;
         let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
         for entry in fresh.into_values() {
             cache.logs.remove(&entry.origin);
         }
         Ok(outcomes)
-    }
-
-    /// Origin and key of an addition that can be taken.
-    fn check(&self, addition: &Addition) -> Result<(String, VerifierKey), String> {
-        let key = VerifierKey::parse(&addition.vkey).map_err(|why| why.to_string())?;
-        let origin = addition.origin.clone().unwrap_or_else(|| key.name.clone());
-        if origin.is_empty() || origin.contains(|c: char| c < ' ') {
-            return Err("an origin is not empty, and one line".into());
-        }
-        if origin.len() > ORIGIN_BYTES_MAX {
-            return Err(format!(
-                "an origin beyond {ORIGIN_BYTES_MAX} bytes cannot be cosigned"
-            ));
-        }
-        match key.algorithm {
-            Algorithm::Ed25519(_) | Algorithm::EcdsaP256(_) | Algorithm::MlDsa44(_) => {}
-            Algorithm::CosignatureV1(_) => {
-                return Err("this is the key of a witness (type 0x04), not of a log".into());
-            }
-            Algorithm::Other { .. } => {
-                let kind = key.algorithm.kind();
-                return Err(format!(
-                    "logs that sign by keys of type 0x{kind:02x} are not taken"
-                ));
-            }
-        }
-        for own in &self.own {
-            if own.name == origin || own.name == key.name {
-                return Err("this is the witness's own name".into());
-            }
-            if own.algorithm.public_key() == key.algorithm.public_key() {
-                return Err("this is the witness's own key".into());
-            }
-        }
-        Ok((origin, key))
     }
 
     fn load(&self, origin: &str) -> Result<Option<LogEntry>, StoreError> {
@@ -330,43 +295,6 @@ impl Known {
     }
 }
 
-/// What an addition makes of what is known.
-fn join(
-    before: Option<LogEntry>,
-    origin: String,
-    key: VerifierKey,
-    addition: &Addition,
-) -> (LogEntry, Outcome) {
-    let Some(mut entry) = before else {
-        let entry = LogEntry {
-            origin,
-            keys: vec![key],
-            qpd: addition.qpd,
-            list: addition.list.clone(),
-        };
-        return (entry, Outcome::Added);
-    };
-    let outcome = if entry.keys.contains(&key) {
-        Outcome::Known
-    } else if addition.list.is_some() {
-        Outcome::Kept
-    } else if entry
-        .keys
-        .iter()
-        .any(|k| k.name == key.name && k.id == key.id)
-    {
-        let why = "a known key of this log has the same name and key ID".into();
-        Outcome::Refused { why }
-    } else if entry.keys.len() >= KEYS_MAX {
-        let why = format!("a log has at most {KEYS_MAX} keys");
-        Outcome::Refused { why }
-    } else {
-        entry.keys.push(key);
-        Outcome::KeyAdded
-    };
-    (entry, outcome)
-}
-
 fn bad_entry() -> StoreError {
     StoreError::Damaged("an entry of the roster is not one of ours".into())
 }
@@ -388,9 +316,7 @@ mod tests {
     fn addition(name: &str, seed: u8) -> Addition {
         Addition {
             vkey: vkey(name, seed),
-            origin: None,
-            qpd: None,
-            list: None,
+            ..Addition::default()
         }
     }
 
@@ -448,5 +374,62 @@ mod tests {
             assert!(refused(&roster, odd), "{origin:?}");
         }
         assert!(roster.is_empty());
+    }
+
+    #[test]
+    fn the_operator_says_where_a_log_is_and_who_may_know_of_it() {
+        let store = Arc::new(Memory::default());
+        let roster = roster(store.clone());
+        let plain = addition("a.example", 1);
+        assert_eq!(
+            roster.add(std::slice::from_ref(&plain)),
+            Ok(vec![Outcome::Added])
+        );
+        let mut more = plain.clone();
+        more.url = Some("https://a.example/log/".into());
+        more.private = true;
+        more.peers = vec!["http://p.example:1/x".into()];
+        assert_eq!(roster.add(&[more.clone()]), Ok(vec![Outcome::Changed]));
+        assert_eq!(roster.add(&[more, plain]), Ok(vec![Outcome::Known; 2]));
+        let found = roster.find("a.example").unwrap().unwrap();
+        assert_eq!(found.url.as_deref(), Some("https://a.example/log"));
+        assert!(found.private && found.peers == ["http://p.example:1/x"]);
+        let log = origin_hash("a.example");
+        let again = self::roster(store);
+        assert_eq!((again.private(), again.len()), (vec![log], 1));
+        let private = true;
+        assert_eq!(again.outlines(None, 9), Ok(vec![Listed { log, private }]));
+        let mut peered = addition("b.example", 2);
+        peered.peers = vec!["http://p.example".into()];
+        assert!(refused(&again, peered), "peers of a public log");
+        for odd in [
+            "ftp://x",
+            "https://",
+            "http://a b",
+            "x.example",
+            "http://u@h",
+        ] {
+            let mut odd_url = addition("c.example", 3);
+            odd_url.url = Some(odd.into());
+            assert!(refused(&again, odd_url), "{odd}");
+        }
+        assert_eq!(again.len(), 1);
+    }
+
+    #[test]
+    fn a_mark_stays_whatever_is_added() {
+        let store = Arc::new(Memory::default());
+        let roster = roster(store.clone());
+        roster.add(&[addition("a.example", 1)]).unwrap();
+        let log = origin_hash("a.example");
+        roster.find("a.example").unwrap();
+        roster.mark_forked(&log, 7).unwrap();
+        roster.mark_forked(&log, 9).unwrap();
+        roster.add(&[addition("a.example", 2)]).unwrap();
+        let again = self::roster(store);
+        let found = again.find("a.example").unwrap().unwrap();
+        assert_eq!((found.forked, found.keys.len()), (Some(7), 2));
+        assert_eq!(again.forked(), [log]);
+        assert_eq!(again.mark_forked(&Hash([9; 32]), 7), Ok(()), "unknown");
     }
 }

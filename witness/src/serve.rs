@@ -10,6 +10,9 @@ use tokio::{
 };
 
 use crate::dir::Dir;
+use crate::gossip::client::Client;
+use crate::gossip::config::{Config, ConfigError, Given};
+use crate::gossip::{pull, webhook};
 use crate::http::{self, admin, listen};
 use crate::witness::{OpenError, Witness};
 
@@ -22,6 +25,9 @@ pub enum ServeError {
     /// Its keys or its store.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The settings of gossip.
+    #[error(transparent)]
+    Gossip(#[from] ConfigError),
     /// An address cannot be listened on.
     #[error("{address}: {source}")]
     Listen {
@@ -38,8 +44,8 @@ pub enum ServeError {
     Signals(io::Error),
 }
 
-/// Serves the witness at `dir` until SIGTERM or SIGINT, or with `with_parent` until standard input ends. `ready` is called once
-/// requests are accepted.
+/// Serves the witness at `dir` until SIGTERM or SIGINT, or with `with_parent` until standard input ends. What is `given` of
+/// gossip is kept in the directory. `ready` is called once requests are accepted.
 ///
 /// # Errors
 /// [`ServeError`].
@@ -47,6 +53,7 @@ pub async fn run(
     dir: &Dir,
     address: SocketAddr,
     with_parent: bool,
+    given: Given,
     ready: impl FnOnce(&Witness, SocketAddr),
 ) -> Result<(), ServeError> {
     let (stopping, stop) = watch::channel(false);
@@ -61,13 +68,15 @@ pub async fn run(
         watching.map_err(ServeError::Signals)?;
     }
     let witness = tokio::task::block_in_place(|| Witness::open(dir))?;
+    // Once the directory is ours: another one that serves it keeps its settings.
+    Config::follow(dir, given)?;
     serve(Arc::new(witness), dir, address, stop, ready).await
 }
 
 /// Serves an open witness until `stop` turns true.
 ///
 /// # Errors
-/// [`ServeError::Listen`], [`ServeError::Writer`].
+/// [`ServeError::Gossip`], [`ServeError::Listen`], [`ServeError::Writer`].
 pub async fn serve(
     witness: Arc<Witness>,
     dir: &Dir,
@@ -75,6 +84,7 @@ pub async fn serve(
     mut stop: watch::Receiver<bool>,
     ready: impl FnOnce(&Witness, SocketAddr),
 ) -> Result<(), ServeError> {
+    let gossip = Config::load(dir)?;
     let failed = |source| ServeError::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
@@ -82,7 +92,8 @@ pub async fn serve(
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true);
     });
-    let router = http::router(witness.clone());
+    let client = Arc::new(Client::default());
+    let router = http::router(witness.clone(), client.clone());
     let mut doors = vec![tokio::spawn(listen::serve(listener, router, stop.clone()))];
     // A path that is too long for a socket keeps no log from being cosigned; the operator then stops the witness to add one.
     match admin::bind(&dir.admin_socket()) {
@@ -94,6 +105,12 @@ pub async fn serve(
             tracing::warn!(%error, path = %dir.admin_socket().display(), "no admin socket");
         }
     }
+    if let Some(url) = gossip.webhook.clone() {
+        let telling = webhook::run(witness.clone(), client.clone(), url, stop.clone());
+        doors.push(tokio::spawn(telling));
+    }
+    let pulling = pull::run(witness.clone(), client, gossip, stop.clone());
+    doors.push(tokio::spawn(pulling));
     ready(&witness, address);
     loop {
         tokio::select! {

@@ -11,13 +11,21 @@ use tokio::sync::oneshot;
 use crate::clock::{self, Clock};
 use crate::decide::{self, Admitted, Refusal, SubtreeRefusal, Verdict, judge};
 use crate::dir::{Dir, Held};
+use crate::forks::Forks;
+use crate::gossip::board::Board;
 use crate::keys::{Keys, KeysError};
 use crate::metrics::Metrics;
 use crate::record::Record;
-use crate::roster::{LogEntry, Roster};
+use crate::roster::Roster;
 use crate::store::{RocksStore, Store, StoreError};
-use crate::tally::{self, Tallies, Tally};
+use crate::tally::{self, Tallies};
 use crate::writer::{Job, Outcome, Parts, Unqueued, Writer};
+
+mod evidence;
+mod rows;
+
+pub use self::evidence::Unkept;
+pub use self::rows::Row;
 
 /// A witness with its keys, its logs and what it cosigned.
 pub struct Witness {
@@ -28,6 +36,8 @@ pub struct Witness {
     clock: Arc<Clock>,
     tallies: Tallies,
     metrics: Arc<Metrics>,
+    forks: Forks,
+    board: Board,
     /// The last to be dropped: nobody else may have the directory while something here still writes.
     _held: Option<Held>,
 }
@@ -56,22 +66,12 @@ pub enum OpenError {
     /// Its store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// What it has of evidence.
+    #[error("evidence of forks: {0}")]
+    Forks(std::io::Error),
     /// The thread that writes.
     #[error("the writer does not start: {0}")]
     Thread(std::io::Error),
-}
-
-/// A log as `list` shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// SHA-256 of the origin.
-    pub log: Hash,
-    /// What is configured.
-    pub entry: LogEntry,
-    /// The newest cosigned head, if there is one.
-    pub record: Option<Record>,
-    /// What was counted.
-    pub tally: Tally,
 }
 
 impl Witness {
@@ -91,20 +91,38 @@ impl Witness {
             }
         })?;
         let store = RocksStore::open(&dir.db(), &dir.commits())?;
-        let mut witness = Witness::new(keys, Arc::new(store), Box::new(clock::wall))?;
+        let mut witness =
+            Witness::with_forks(keys, Arc::new(store), Box::new(clock::wall), |roster| {
+                Forks::open(&dir.forks(), |log, file| evidence::holds(roster, log, file))
+            })?;
         witness._held = Some(held);
         Ok(witness)
     }
 
-    /// A witness of these parts.
+    /// A witness of these parts that keeps no evidence, and so quarantines nothing: the witness protocol alone.
     ///
     /// # Errors
     /// [`OpenError`].
     pub fn new(keys: Keys, store: Arc<dyn Store>, clock: Clock) -> Result<Witness, OpenError> {
+        Witness::with_forks(keys, store, clock, |_| Ok(Forks::off()))
+    }
+
+    /// A witness of these parts; `forks` opens what it has of evidence against the logs of its roster.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn with_forks(
+        keys: Keys,
+        store: Arc<dyn Store>,
+        clock: Clock,
+        forks: impl FnOnce(&Roster) -> std::io::Result<Forks>,
+    ) -> Result<Witness, OpenError> {
         let (keys, clock) = (Arc::new(keys), Arc::new(clock));
         let metrics = Arc::new(Metrics::default());
         let own = keys.vkeys().into_iter().cloned().collect();
         let roster = Roster::open(store.clone(), own)?;
+        let forks = forks(&roster).map_err(OpenError::Forks)?;
+        evidence::mark(&roster, &forks, clock())?;
         let writer = Writer::start(Parts {
             store: store.clone(),
             keys: keys.clone(),
@@ -119,6 +137,8 @@ impl Witness {
             clock,
             tallies: Tallies::default(),
             metrics,
+            forks,
+            board: Board::default(),
             _held: None,
         })
     }
@@ -132,7 +152,11 @@ impl Witness {
         let request = SignSubtree::parse(body)?;
         let origin = decide::first_line(request.note.text);
         let known = self.roster.find(origin)?;
-        known.ok_or(SubtreeRefusal::UnknownLog)?;
+        let entry = known.ok_or(SubtreeRefusal::UnknownLog)?;
+        let log = origin_hash(origin);
+        if self.is_forked(&log, &entry) {
+            return Err(SubtreeRefusal::Forked { log });
+        }
         let checkpoint = request.check(self.keys.vkeys())?;
         let bounds = (request.start, request.end);
         let line = self
@@ -151,19 +175,20 @@ impl Witness {
             Ok(entry) => entry,
             Err(error) => return failed(&error),
         };
-        let admitted = decide::admit(request, entry.as_deref(), self.keys.cover_extensions());
-        let log = entry.as_ref().map(|entry| origin_hash(&entry.origin));
-        let answer = match (admitted, log) {
-            (Ok(asked), Some(log)) => {
-                let qpd = entry.and_then(|entry| entry.qpd);
-                self.cosign(log, asked, qpd).await
-            }
-            (Err(why), _) => Answer::Refused(why),
-            (Ok(_), None) => Answer::Refused(Refusal::UnknownLog),
+        let Some(entry) = entry else {
+            return Answer::Refused(Refusal::UnknownLog);
         };
-        if let Some(log) = log {
-            self.count(log, matches!(answer, Answer::Refused(_)));
-        }
+        let log = origin_hash(&entry.origin);
+        let answer = if self.is_forked(&log, &entry) {
+            Answer::Refused(Refusal::Forked { log })
+        } else {
+            match decide::admit(request, Some(&entry), self.keys.cover_extensions()) {
+                Ok(asked) => self.cosign(log, asked, entry.qpd).await,
+                Err(why) => Answer::Refused(why),
+            }
+        };
+        self.look_for_fork(body, &log, &entry, &answer);
+        self.count(log, matches!(answer, Answer::Refused(_)));
         answer
     }
 
@@ -220,24 +245,6 @@ impl Witness {
         self.store.record(log)
     }
 
-    /// Up to `limit` logs behind `after`, by the hash of their origins.
-    ///
-    /// # Errors
-    /// What the store says.
-    pub fn rows(&self, after: Option<&Hash>, limit: usize) -> Result<Vec<Row>, StoreError> {
-        let page = self.roster.page(after, limit)?;
-        page.into_iter()
-            .map(|(log, entry)| {
-                Ok(Row {
-                    record: self.store.record(&log)?,
-                    tally: self.tallies.of(&*self.store, &log)?,
-                    log,
-                    entry,
-                })
-            })
-            .collect()
-    }
-
     /// Its keys.
     #[must_use]
     pub fn keys(&self) -> &Keys {
@@ -248,6 +255,18 @@ impl Witness {
     #[must_use]
     pub fn roster(&self) -> &Roster {
         &self.roster
+    }
+
+    /// What it has of evidence.
+    #[must_use]
+    pub fn forks(&self) -> &Forks {
+        &self.forks
+    }
+
+    /// What its gossip shows.
+    #[must_use]
+    pub fn board(&self) -> &Board {
+        &self.board
     }
 
     /// What it counts.

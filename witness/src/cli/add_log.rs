@@ -27,6 +27,15 @@ pub struct AddLogArgs {
     /// All logs of a witness-network list (logs/v0) that are not known yet; nothing of those that are is changed
     #[arg(long, value_name = "FILE|URL")]
     list: Option<String>,
+    /// Where the log answers `consistency` and `node`, the part before them: heads that others show are settled there
+    #[arg(long, requires = "vkey", value_name = "URL")]
+    url: Option<String>,
+    /// Its heads are not among those that everybody may ask for
+    #[arg(long, requires = "vkey")]
+    private: bool,
+    /// A witness that is asked for the heads of this private log; may be repeated
+    #[arg(long = "peer", requires = "private", value_name = "URL")]
+    peers: Vec<String>,
 }
 
 pub(super) fn run(args: &AddLogArgs) -> Result<ExitCode, Fail> {
@@ -36,8 +45,10 @@ pub(super) fn run(args: &AddLogArgs) -> Result<ExitCode, Fail> {
             (Some(vkey), None) => vec![Addition {
                 vkey: vkey.clone(),
                 origin: args.origin.clone(),
-                qpd: None,
-                list: None,
+                url: args.url.clone(),
+                private: args.private,
+                peers: args.peers.clone(),
+                ..Addition::default()
             }],
             // OK because one of them must be given.
             (None, None) => Vec::new(),
@@ -57,6 +68,7 @@ fn tell(additions: &[Addition], outcomes: &[Outcome]) -> Result<ExitCode, Fail> 
         match outcome {
             Outcome::Added => lines += &format!("added {name}\n"),
             Outcome::KeyAdded => lines += &format!("added a key of {name}\n"),
+            Outcome::Changed => lines += &format!("changed {name}\n"),
             Outcome::Known => lines += &format!("known already: {name}\n"),
             Outcome::Kept => lines += &format!("kept as it is: {name}\n"),
             Outcome::Refused { why } => {

@@ -44,13 +44,28 @@ fn line(listed: &Listed, json: bool) -> Result<String, Fail> {
         return Ok(line + "\n");
     }
     Ok(format!(
-        "{:>12}  {:>8}  {:>9}  {:>7}  {}\n",
+        "{:>12}  {:>8}  {:>9}  {:>7}  {}{}\n",
         listed.size.map_or("-".into(), |size| size.to_string()),
         listed.age_s.map_or("never".into(), ago),
         listed.requests_today,
         listed.refusals,
-        listed.origin
+        listed.origin,
+        state(listed)
     ))
+}
+
+/// What an operator must see of a log.
+fn state(listed: &Listed) -> String {
+    if listed.forked {
+        return "  FORKED: quarantined".into();
+    }
+    let oldest = listed.unresolved.iter().min_by_key(|row| row.since);
+    oldest.map_or(String::new(), |row| {
+        format!(
+            "  unresolved since {} (size {} at {})",
+            row.since, row.size, row.peer
+        )
+    })
 }
 
 /// Seconds in the largest unit that leaves two digits.

@@ -35,6 +35,7 @@ pub(super) async fn read(place: &str) -> Result<Vec<Addition>, Fail> {
         origin: Some(log.origin),
         qpd: Some(log.requests_per_day),
         list: Some(name.clone()),
+        ..Addition::default()
     };
     Ok(logs.into_iter().map(addition).collect())
 }

@@ -6,6 +6,7 @@ use clap::Args;
 use tracing_subscriber::EnvFilter;
 
 use super::{At, Fail, USAGE, print};
+use crate::gossip::config::Given;
 use crate::serve;
 use crate::witness::Witness;
 
@@ -23,6 +24,16 @@ pub struct ServeArgs {
     /// Stop when standard input ends too: for a program that starts this and holds the other end of the pipe
     #[arg(long)]
     with_parent: bool,
+    /// Another witness whose newest heads are compared with ours; may be repeated. Kept in the directory: a start without any
+    /// follows the last ones, one with some replaces them
+    #[arg(long = "peer", value_name = "URL")]
+    peers: Vec<String>,
+    /// Seconds between two pulls of a peer, half as many more or less; kept too (60 at first)
+    #[arg(long, value_name = "SECONDS")]
+    gossip_interval_s: Option<u64>,
+    /// Where evidence of a fork is posted to, as JSON; kept too
+    #[arg(long, value_name = "URL")]
+    webhook: Option<String>,
     /// What is traced on standard error
     #[arg(
         long,
@@ -47,7 +58,18 @@ pub(super) fn run(args: &ServeArgs) -> Result<ExitCode, Fail> {
         .enable_all()
         .build()?;
     let dir = args.at.dir();
-    let served = runtime.block_on(serve::run(&dir, args.listen, args.with_parent, ready));
+    let given = Given {
+        peers: args.peers.clone(),
+        interval_s: args.gossip_interval_s,
+        webhook: args.webhook.clone(),
+    };
+    let served = runtime.block_on(serve::run(
+        &dir,
+        args.listen,
+        args.with_parent,
+        given,
+        ready,
+    ));
     runtime.shutdown_timeout(RUNTIME_END);
     served?;
     Ok(ExitCode::SUCCESS)

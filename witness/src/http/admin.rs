@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::{broken, read, text};
+use crate::gossip::board::Unresolved;
 use crate::roster::{Addition, Outcome};
 use crate::tally;
 use crate::witness::{Row, Witness};
@@ -59,6 +60,24 @@ pub struct Listed {
     /// How long ago that is, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_s: Option<u64>,
+    /// Where it is asked for proofs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Not listed to others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
+    /// Peers of a private log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<String>,
+    /// Whether there is evidence that it showed two histories.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forked: bool,
+    /// Since when, POSIX seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_at: Option<u64>,
+    /// Heads of peers that could not be settled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unresolved: Vec<Unresolved>,
     /// Requests since midnight UTC.
     pub requests_today: u64,
     /// Refused requests since the log is known.
@@ -86,6 +105,12 @@ impl Listed {
             root: record.map(|r| r.checkpoint.root.to_base64()),
             cosigned_at: record.map(|r| r.time),
             age_s: record.map(|r| now.saturating_sub(r.time)),
+            url: row.entry.url.clone(),
+            private: row.entry.private,
+            peers: row.entry.peers.clone(),
+            forked: row.forked,
+            forked_at: row.entry.forked,
+            unresolved: row.unresolved.clone(),
             requests_today: row.tally.on(tally::day(now)),
             refusals: row.tally.refusals,
         }

@@ -2,8 +2,10 @@
 
 mod doors;
 mod faults;
+mod gossip;
 mod mldsa;
 mod model;
+mod partitions;
 mod races;
 mod support;
 mod traps;

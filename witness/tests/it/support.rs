@@ -11,6 +11,7 @@ use countersign_verifier::note::{Note, join, open, parse_signatures};
 use countersign_verifier::tile::hash_of;
 use countersign_verifier::vkey::NoteSigner;
 use countersign_witness::dir::Dir;
+use countersign_witness::forks::Forks;
 use countersign_witness::keys::Keys;
 use countersign_witness::roster::Addition;
 use countersign_witness::store::{Memory, RocksStore, Store};
@@ -48,8 +49,7 @@ pub fn logs(vector: &Value) -> Vec<Addition> {
         vkeys.map(|vkey| Addition {
             vkey: vkey.as_str().unwrap().into(),
             origin: Some(text(log, "origin_line").into()),
-            qpd: None,
-            list: None,
+            ..Addition::default()
         })
     })
     .collect()
@@ -96,8 +96,7 @@ impl TestLog {
         Addition {
             vkey: self.signer.vkey().to_string(),
             origin: Some(self.origin.clone()),
-            qpd: None,
-            list: None,
+            ..Addition::default()
         }
     }
 
@@ -141,6 +140,28 @@ impl TestLog {
     /// A request to go from `old` to `new`.
     pub fn request(&self, old: usize, new: usize) -> String {
         add_checkpoint::request(old as u64, &self.proof(old, new), &self.note(new))
+    }
+}
+
+impl TestLog {
+    /// A complete node of the tree of `size` leaves, and its path, by the definition of the tree.
+    pub fn node(&self, size: usize, level: u8, index: u64) -> Vec<Hash> {
+        let start = usize::try_from(index << level).unwrap();
+        let end = start + (1 << level);
+        let mut hashes = Vec::new();
+        let (mut low, mut high) = (0, size);
+        while (low, high) != (start, end) {
+            let middle = low + (high - low).next_power_of_two() / 2;
+            let sibling = if end <= middle {
+                (middle, std::mem::replace(&mut high, middle))
+            } else {
+                (std::mem::replace(&mut low, middle), middle)
+            };
+            hashes.push(hash_of(&self.leaves[sibling.0..sibling.1]));
+        }
+        hashes.push(hash_of(&self.leaves[start..end]));
+        hashes.reverse();
+        hashes
     }
 }
 
@@ -193,6 +214,16 @@ pub fn witness(store: Arc<dyn Store>, logs: &[Addition]) -> Witness {
     witness
 }
 
+/// A witness without a door that keeps evidence.
+pub fn gossiper(logs: &[Addition]) -> Witness {
+    let store: Arc<dyn Store> = Arc::<Memory>::default();
+    let clock = TestClock::at(NOW).clock();
+    let witness = Witness::with_forks(keys(false), store, clock, |_| Ok(Forks::memory()));
+    let witness = witness.unwrap();
+    witness.roster().add(logs).unwrap();
+    witness
+}
+
 /// A running witness and its door.
 pub struct Running {
     pub witness: Arc<Witness>,
@@ -219,6 +250,14 @@ impl Running {
 
     pub async fn of(witness: Witness) -> Running {
         Running::at(witness, tempfile::tempdir().unwrap()).await
+    }
+
+    /// With these settings of gossip (`gossip.json`).
+    pub async fn with_gossip(witness: Witness, settings: &Value) -> Running {
+        let temp = tempfile::tempdir().unwrap();
+        let path = Dir::new(temp.path()).gossip();
+        std::fs::write(path, settings.to_string()).unwrap();
+        Running::at(witness, temp).await
     }
 
     async fn at(witness: Witness, temp: tempfile::TempDir) -> Running {
