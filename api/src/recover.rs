@@ -3,16 +3,13 @@
 //! Nothing is believed of whoever serves it: a head that this log has signed, and that met the policy of its size, says what is
 //! missing; the tree there must begin with what is here; and the leaves must lead to its root. Only then is one of them stored.
 
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, BufReader, BufWriter, Read, Seek, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::PathBuf,
-    sync::Arc,
-};
+mod error;
+mod spool;
+
+use std::sync::Arc;
 
 use countersign_log::{
-    Head, StartError, StoreError,
+    Head,
     import::{Import, ImportError},
     store::{
         Kept,
@@ -20,17 +17,19 @@ use countersign_log::{
     },
 };
 use countersign_verifier::{
-    hash::Hash,
     note::{self, Note, NoteError},
-    policy::{PolicyError, Quorum},
+    policy::Quorum,
     tile::{WIDTH, bundles},
 };
 
+pub use error::{Forked, RecoverError};
+
 use crate::{
-    account::{OpenError, Parts},
-    foreign::{Foreign, ForeignError, past},
+    account::Parts,
+    foreign::{Foreign, past},
     ledger::Ledger,
 };
+use spool::Spool;
 
 /// Bundles a round, and so leaves a commit: at most 8 × 16 MiB in memory, of leaves of a kilobyte 2 MiB.
 const ROUND: usize = 8;
@@ -54,98 +53,6 @@ pub struct Recovered {
     pub to: Head,
     /// Who vouches for it.
     pub quorum: Quorum,
-}
-
-/// Why nothing was brought back. What is here is as it was, but where leaves were being stored: those that were stay.
-#[derive(Debug, thiserror::Error)]
-pub enum RecoverError {
-    /// The account's files cannot be used.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// What is here cannot be read.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Something cannot be had, or is not of its form.
-    #[error(transparent)]
-    Foreign(#[from] ForeignError),
-    /// The head is no note.
-    #[error("the head: {0}")]
-    Note(#[from] NoteError),
-    /// The notes are of several heads.
-    #[error("the notes given are not of one head: their texts differ")]
-    Heads,
-    /// The head is not acceptable.
-    #[error("the head is not one that this log may go on from: {0}")]
-    Policy(#[from] PolicyError),
-    /// It is of another log.
-    #[error("the head is of log {found}, and this is {ours}")]
-    Log {
-        /// Whose it is.
-        found: String,
-        /// Whose account this is.
-        ours: String,
-    },
-    /// Something larger had left the process.
-    #[error(
-        "{what} of size {known} had left this log, and the head given has only {} leaves: the leaves between them are still missing",
-        head.size
-    )]
-    Short {
-        /// What it is known from.
-        what: &'static str,
-        /// Its size.
-        known: u64,
-        /// The head given.
-        head: Head,
-    },
-    /// Two histories.
-    #[error(transparent)]
-    Fork(#[from] Box<Forked>),
-    /// The leaves are not those of the head.
-    #[error(
-        "{place}: the leaves that are served lead to root {}, and the head of size {} has root {}", found.root, found.size, due.root
-    )]
-    Root {
-        /// Where they came from.
-        place: String,
-        /// Where they lead.
-        found: Head,
-        /// Where they must lead.
-        due: Head,
-    },
-    /// A leaf is none of this log's.
-    #[error(transparent)]
-    Import(#[from] ImportError),
-    /// A file cannot be written.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
-/// What is here is not a part of the tree of the head given.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "this is another history: {what} of size {} has root {}, and the tree of the head given, size {} with root {}, has root {there} \
-     there. Nothing was changed. Keep this directory: the two heads are evidence of a fork; the way on is a successor (`countersign \
-     succeed`)",
-    here.size, here.root, head.size, head.root
-)]
-pub struct Forked {
-    /// What the one here is known from.
-    pub what: &'static str,
-    /// The one here.
-    pub here: Head,
-    /// The head given.
-    pub head: Head,
-    /// The root that the head's tree has at the size of the one here.
-    pub there: Hash,
 }
 
 /// Brings back what is missing. The caller holds the directory. Interrupted, it is run again.
@@ -327,85 +234,4 @@ fn fetch(
     }
     spool.rewind()?;
     Ok(rounds)
-}
-
-/// Leaves between the day that they were proved and the one that they are stored; gone when it is dropped.
-struct Spool {
-    path: PathBuf,
-    writer: BufWriter<File>,
-    reader: Option<BufReader<File>>,
-}
-
-impl Spool {
-    fn create(path: PathBuf) -> Result<Spool, RecoverError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&path);
-        match file {
-            Ok(file) => Ok(Spool {
-                path,
-                writer: BufWriter::new(file),
-                reader: None,
-            }),
-            Err(source) => Err(RecoverError::File { path, source }),
-        }
-    }
-
-    fn failed(&self) -> impl FnOnce(io::Error) -> RecoverError + use<> {
-        let path = self.path.clone();
-        move |source| RecoverError::File { path, source }
-    }
-
-    fn append(&mut self, leaves: &[&[u8]]) -> Result<(), RecoverError> {
-        let failed = self.failed();
-        let mut write = || -> io::Result<()> {
-            for leaf in leaves {
-                // OK because an entry of a bundle has at most 65,535 bytes.
-                let length = u16::try_from(leaf.len()).map_err(io::Error::other)?;
-                self.writer.write_all(&length.to_be_bytes())?;
-                self.writer.write_all(leaf)?;
-            }
-            Ok(())
-        };
-        write().map_err(failed)
-    }
-
-    fn rewind(&mut self) -> Result<(), RecoverError> {
-        let failed = self.failed();
-        let mut turn = || -> io::Result<BufReader<File>> {
-            self.writer.flush()?;
-            let mut file = self.writer.get_ref().try_clone()?;
-            file.rewind()?;
-            Ok(BufReader::new(file))
-        };
-        self.reader = Some(turn().map_err(failed)?);
-        Ok(())
-    }
-
-    fn next(&mut self, count: usize) -> Result<Vec<Vec<u8>>, RecoverError> {
-        let failed = self.failed();
-        let Some(reader) = &mut self.reader else {
-            return Ok(Vec::new());
-        };
-        let mut read = || -> io::Result<Vec<u8>> {
-            let mut length = [0; 2];
-            reader.read_exact(&mut length)?;
-            let mut leaf = vec![0; usize::from(u16::from_be_bytes(length))];
-            reader.read_exact(&mut leaf)?;
-            Ok(leaf)
-        };
-        let leaves: io::Result<Vec<Vec<u8>>> = (0..count).map(|_| read()).collect();
-        leaves.map_err(failed)
-    }
-}
-
-impl Drop for Spool {
-    fn drop(&mut self) {
-        // What is left is made empty by the next recovery.
-        let _ = std::fs::remove_file(&self.path);
-    }
 }

@@ -17,12 +17,12 @@ use crate::{
     clock::{ClockFault, Clocks, LogClock},
     guard,
     judge::Judge,
-    publish::{HeadSigner, Publisher},
+    publish::{HeadSigner, Notice, Publisher},
     reader::Reader,
     shared::{Committed, Shared, StartError},
     store::{Head, Store, StoreError},
     witnesses::{Rounds, Witnesses, WitnessesStatus},
-    writer::{Job, Loaded, Outcome, Stated, Stop, Until, Writer, load},
+    writer::{Job, Outcome, Stated, Stop, Until, Writer, load},
 };
 
 /// How many submissions may wait for the writer. What they hold was admitted by a door that bounds the bytes of all bodies being
@@ -105,13 +105,9 @@ impl<J: Judge> Log<J> {
     }
 
     fn begin(mut options: Options<J>, unguarded: bool) -> Result<Log<J>, StartError> {
-        let Loaded {
-            edge,
-            last_at,
-            snapshot_at,
-        } = load(&*options.store, &mut options.judge)?;
-        guard::check(&*options.store, &edge)?;
-        let (clock, fault) = LogClock::start(last_at, options.clocks.read());
+        let loaded = load(&*options.store, &mut options.judge)?;
+        guard::check(&*options.store, &loaded.edge)?;
+        let (clock, fault) = LogClock::start(loaded.last_at, options.clocks.read());
         if let Some(fault) = &fault {
             tracing::error!(%fault, "writing does not start until the clock is accepted");
         }
@@ -123,7 +119,10 @@ impl<J: Judge> Log<J> {
             signed: ArcSwap::from_pointee(options.store.signed()?.pop().into()),
             published: ArcSwap::from_pointee(options.store.published()?.into()),
             store: options.store,
-            committed: ArcSwap::from_pointee(Committed::new(edge.clone(), options.judge.version())),
+            committed: ArcSwap::from_pointee(Committed::new(
+                loaded.edge.clone(),
+                options.judge.version(),
+            )),
             stop: ArcSwapOption::from_pointee(fault.map(Stop::Clock)),
             published_trouble: ArcSwapOption::empty(),
             clock_offset_ms: clock.offset_ms().into(),
@@ -145,19 +144,18 @@ impl<J: Judge> Log<J> {
                 options.accept_clock,
             )?),
         };
-        let skipped = unguarded && rounds.as_mut().is_some_and(Rounds::skip_guard);
         let publisher = Publisher::new(signer.clone());
         if rounds.is_none() {
             show_committed(&publisher, &shared);
         }
         let stated = Stated {
             clock: options.accept_clock && fault.is_some(),
-            unguarded: skipped,
+            unguarded: unguarded && rounds.as_mut().is_some_and(Rounds::skip_guard),
         };
         let writer = Writer::new(
             shared.clone(),
             options.judge,
-            (edge, snapshot_at),
+            (loaded.edge, loaded.snapshot_at),
             clock,
             options.clocks,
             (signer, rounds.is_none()),
@@ -167,10 +165,7 @@ impl<J: Judge> Log<J> {
             spawn("log-writer", move || writer.run(&jobs, stated)),
             spawn("log-publisher", {
                 let shared = shared.clone();
-                move || match rounds {
-                    Some(rounds) => rounds.run(&notices),
-                    None => publisher.run(&shared, &notices),
-                }
+                move || publish(rounds, publisher, &shared, &notices)
             }),
         ];
         Ok(Log {
@@ -282,6 +277,19 @@ fn show_committed<V>(publisher: &Publisher, shared: &Shared<V>) {
         && let Err(error) = publisher.publish(shared, &head, None)
     {
         tracing::error!(%error, "the newest head could not be published at the start");
+    }
+}
+
+/// The publisher's thread: by witnesses, or by the log's own signature.
+fn publish<V: Send + Sync + 'static>(
+    rounds: Option<Rounds<V>>,
+    publisher: Publisher,
+    shared: &Shared<V>,
+    notices: &mpsc::Receiver<Notice>,
+) {
+    match rounds {
+        Some(rounds) => rounds.run(notices),
+        None => publisher.run(shared, notices),
     }
 }
 

@@ -17,7 +17,7 @@ use std::{
 
 pub(crate) use batch::{Batch, append};
 use batch::{Beneath, context};
-pub(crate) use load::{Loaded, load};
+pub(crate) use load::load;
 pub(crate) use outcome::Job;
 pub use outcome::{Outcome, Sequenced, Stop, Until};
 

@@ -48,10 +48,7 @@ impl Ledger {
             );
             return Ok(Ruling::Refuse(problem.with("first_index", index)));
         }
-        if let Some(closed) = &self.state.closed {
-            return Ok(Ruling::Refuse(is_closed(closed)));
-        }
-        if let Err(problem) = fresh(operation, context.at) {
+        if let Err(problem) = takes(&self.state, operation, context.at) {
             return Ok(Ruling::Refuse(problem));
         }
         let at = At {
@@ -175,6 +172,14 @@ pub(super) fn caller<'s>(state: &'s State, signer: &Verified) -> Result<&'s Iden
         );
     }
     Ok(identity)
+}
+
+/// Whether anything new is judged at all: the log is open, and the operation was signed just now.
+fn takes(state: &State, operation: &Operation, at: u64) -> Result<(), Problem> {
+    match &state.closed {
+        Some(closed) => Err(is_closed(closed)),
+        None => fresh(operation, at),
+    }
 }
 
 /// What every write is told once the log is closed; what was written before is answered as ever.

@@ -7,7 +7,8 @@ use crate::support::V1;
 
 /// As a successor's leaf 0 has it, of the log in [`V1`], which has three leaves.
 fn stated(recovered: u64, lost: Option<Value>) -> Value {
-    let mut value = json!({"origin": "log.example/a", "checkpoint": V1, "recovered_size": recovered});
+    let mut value =
+        json!({"origin": "log.example/a", "checkpoint": V1, "recovered_size": recovered});
     if let Some(lost) = lost {
         value["lost"] = lost;
     }
@@ -16,12 +17,7 @@ fn stated(recovered: u64, lost: Option<Value>) -> Value {
 
 #[test]
 fn what_is_lost_is_what_the_head_covers_and_was_not_recovered() {
-    for (recovered, lost) in [
-        (0, Some((0, 3))),
-        (2, Some((2, 3))),
-        (3, None),
-        (9, None),
-    ] {
+    for (recovered, lost) in [(0, Some((0, 3))), (2, Some((2, 3))), (3, None), (9, None)] {
         let made = Predecessor::new(V1, recovered).unwrap();
         assert_eq!(made.lost, lost, "{recovered}");
         let read = Predecessor::parse(&stated(recovered, lost.map(|l| json!(l))));
@@ -34,7 +30,10 @@ fn what_is_lost_is_what_the_head_covers_and_was_not_recovered() {
 fn what_contradicts_itself_or_is_of_another_form_is_refused() {
     let contradiction = |value: &Value| {
         let error = Predecessor::parse(value).unwrap_err();
-        assert!(matches!(error, PredecessorError::Contradiction(_)), "{error}");
+        assert!(
+            matches!(error, PredecessorError::Contradiction(_)),
+            "{error}"
+        );
     };
     contradiction(&stated(2, None));
     contradiction(&stated(3, Some(json!([2, 3]))));
