@@ -10,6 +10,8 @@ pub enum Wait {
     Sequenced,
     /// It is under a head that the log signed.
     Included,
+    /// A quorum of witnesses has cosigned that head.
+    Witnessed,
 }
 
 impl Wait {
@@ -19,13 +21,15 @@ impl Wait {
         match self {
             Wait::Sequenced => "sequenced",
             Wait::Included => "included",
+            Wait::Witnessed => "witnessed",
         }
     }
 
     fn met_by(self, state: &str) -> bool {
         match state {
             "sequenced" => self == Wait::Sequenced,
-            "included" | "witnessed" => true,
+            "included" => self != Wait::Witnessed,
+            "witnessed" => true,
             _ => false,
         }
     }

@@ -61,6 +61,7 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
         bench: match wait {
             Wait::Sequenced => "http",
             Wait::Included => "included",
+            Wait::Witnessed => "witnessed",
         },
         what: format!(
             "signed receipts over HTTP/1.1, one a request, answered when {}; {connections} connections, {}",

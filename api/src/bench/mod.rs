@@ -7,6 +7,8 @@
 //! - [`http`]: single receipts, as fast as they are answered or at a fixed rate
 //! - [`ndjson`]: receipts in bodies of many lines, beside `verify_strict` alone
 //! - [`verify`]: evidence verified offline, beside `verify_strict` alone
+//! - [`witness`]: cosignatures of a witness, beside another witness
+//! - [`witnessed`]: the time until a receipt is witnessed
 //! - [`rig`]: the servers, the material and the rounds
 //! - [`load`], [`wire`], [`answers`]: the load generator
 //! - [`live`]: what goes when a bench is stopped
@@ -31,6 +33,8 @@ pub mod stats;
 pub mod verify;
 mod watch;
 pub mod wire;
+pub mod witness;
+pub mod witnessed;
 
 #[cfg(test)]
 mod tests;

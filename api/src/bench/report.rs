@@ -79,6 +79,25 @@ impl Report {
         });
     }
 
+    /// Notes whether the median of figure number `figure` of side number `of` is at most what is promised.
+    pub fn promise(&mut self, figure: usize, of: usize, at_most: f64) {
+        let (Some(side), Some(name)) = (self.sides.get(of), self.figures.get(figure)) else {
+            return;
+        };
+        let median = side.median(figure);
+        let verdict = if median <= at_most {
+            "reached"
+        } else {
+            "missed"
+        };
+        self.notes.push(format!(
+            "{name}, {}: {}; wanted at most {}: {verdict}",
+            side.name,
+            number(median),
+            number(at_most)
+        ));
+    }
+
     /// A table: a row a figure, a column a side, medians over the rounds; then ratios and notes.
     #[must_use]
     pub fn to_text(&self) -> String {
@@ -248,6 +267,21 @@ mod tests {
         assert_eq!(json["sides"][0]["medians"]["receipts/s"], 20_000.0);
         assert_eq!(json["sides"][1]["rounds"][0]["p50 ms"], Value::Null);
         assert_eq!(json["ratios"][0]["want"]["reached"], true);
+    }
+
+    #[test]
+    fn promises_are_kept_at_the_median() {
+        let mut report = report();
+        report.promise(1, 0, 2.0);
+        report.promise(1, 0, 1.9);
+        report.promise(1, 2, 1.0);
+        assert_eq!(
+            report.notes,
+            [
+                "p50 ms, ours: 2.00; wanted at most 2.00: reached",
+                "p50 ms, ours: 2.00; wanted at most 1.90: missed"
+            ]
+        );
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::data_dir::DataDir;
 const RATE_A_CPU_MAX: f64 = 40_000.0;
 
 /// Time before answers are counted.
-const WARM_UP: Duration = Duration::from_millis(500);
+pub const WARM_UP: Duration = Duration::from_millis(500);
 
 /// Length of the round before the first, which shows how much material a round takes and is not reported.
 const TRIAL: Duration = Duration::from_secs(1);
@@ -117,9 +117,25 @@ impl Rig {
     /// # Errors
     /// One that does not start, or a key that cannot be read.
     pub fn start(common: &Common) -> anyhow::Result<Rig> {
+        Rig::with(common, false)
+    }
+
+    /// Starts this project's service with its three witnesses, and no peer.
+    ///
+    /// # Errors
+    /// As [`Rig::start`].
+    pub fn start_witnessed(common: &Common) -> anyhow::Result<Rig> {
+        let alone = Common {
+            peer: None,
+            ..common.clone()
+        };
+        Rig::with(&alone, true)
+    }
+
+    fn with(common: &Common, witnesses: bool) -> anyhow::Result<Rig> {
         let scratch = Scratch::new(&common.scratch)?;
         let dir = scratch.path().join("countersign");
-        let ours = Server::countersign(&common.binary, &dir)?;
+        let ours = Server::countersign(&common.binary, &dir, witnesses)?;
         let key = read_key(&DataDir::new(&dir).owner_key())?;
         let (peer, peer_key) = match &common.peer {
             None => (None, None),

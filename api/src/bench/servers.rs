@@ -94,15 +94,18 @@ struct Process {
 }
 
 impl Server {
-    /// Starts `binary up` on the new directory `dir`, without witnesses.
+    /// Starts `binary up` on the new directory `dir`, with three witnesses or none.
     ///
     /// # Errors
     /// A service that does not become ready; what it said on standard error is part of the message.
-    pub fn countersign(binary: &Path, dir: &Path) -> anyhow::Result<Server> {
+    pub fn countersign(binary: &Path, dir: &Path, witnesses: bool) -> anyhow::Result<Server> {
         let mut command = Command::new(binary);
         command
-            .args(["up", "--no-witnesses", "--listen", "127.0.0.1:0", "--dir"])
+            .args(["up", "--listen", "127.0.0.1:0", "--dir"])
             .arg(dir);
+        if !witnesses {
+            command.arg("--no-witnesses");
+        }
         let (process, ready) = start(command, &dir.with_extension("stderr"))?;
         let word = |name| {
             ready
@@ -138,6 +141,66 @@ impl Server {
         })
     }
 
+    /// Makes a witness at the new directory `dir` and starts it, with the logs of a witness-network list. Its verifier key beside it.
+    ///
+    /// # Errors
+    /// As [`Server::countersign`].
+    pub fn witness(binary: &Path, dir: &Path, list: &Path) -> anyhow::Result<(Server, String)> {
+        let at = |arguments: &[&str]| {
+            let mut command = Command::new(binary);
+            command.arg("witness").args(arguments).arg("--dir").arg(dir);
+            command
+        };
+        for mut command in [at(&["init", "--name", "bench.example.com/witness"]), {
+            let mut add = at(&["add-log"]);
+            add.arg("--list").arg(list);
+            add
+        }] {
+            let done = command
+                .output()
+                .with_context(|| binary.display().to_string())?;
+            ensure!(
+                done.status.success(),
+                "{}",
+                String::from_utf8_lossy(&done.stderr).trim()
+            );
+        }
+        let serve = at(&["serve", "--listen", "127.0.0.1:0"]);
+        Server::cosigner("countersign", serve, dir)
+    }
+
+    /// Starts `binary`, another witness, on the new directory `dir` with the logs whose verifier keys are the lines of `vkeys`.
+    ///
+    /// # Errors
+    /// As [`Server::countersign`].
+    pub fn peer_witness(
+        binary: &Path,
+        dir: &Path,
+        vkeys: &Path,
+    ) -> anyhow::Result<(Server, String)> {
+        let mut command = Command::new(binary);
+        command.arg("-dir").arg(dir).arg("-logs").arg(vkeys);
+        Server::cosigner("peer", command, dir)
+    }
+
+    fn cosigner(
+        name: &'static str,
+        command: Command,
+        dir: &Path,
+    ) -> anyhow::Result<(Server, String)> {
+        let (process, ready) = start(command, &dir.with_extension("stderr"))?;
+        let vkey = ready
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix("vkey="))
+            .context("no vkey in its ready line")?;
+        let server = Server {
+            name,
+            process: Some(process),
+            ..Server::remote(url(&ready)?)?
+        };
+        Ok((server, vkey.to_owned()))
+    }
+
     /// A peer that runs already at `url`, with the path of its log where that is not `/log/peer`.
     ///
     /// # Errors
@@ -156,10 +219,20 @@ impl Server {
         })
     }
 
-    /// Processor time that it has used; `None` of a process that is not ours.
+    /// Processor time that it and what it started have used; `None` of a process that is not ours.
     #[must_use]
     pub fn cpu(&self) -> Option<Duration> {
-        watch::process_cpu(self.process.as_ref()?.child.id()).ok()
+        let own = self.process.as_ref()?.child.id();
+        let used = watch::family(own).into_iter();
+        used.map(|pid| watch::process_cpu(pid).ok()).sum()
+    }
+
+    /// Bytes that it and what it started have had written; `None` of a process that is not ours.
+    #[must_use]
+    pub fn written(&self) -> Option<u64> {
+        let own = self.process.as_ref()?.child.id();
+        let written = watch::family(own).into_iter();
+        written.map(|pid| watch::process_written(pid).ok()).sum()
     }
 }
 

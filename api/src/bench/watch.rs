@@ -35,6 +35,38 @@ pub fn process_cpu(pid: u32) -> io::Result<Duration> {
         .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
+/// Bytes that process `pid` has had written towards a disk, in pages, since it began (proc(5) `io`, `write_bytes`).
+///
+/// # Errors
+/// What the system says; `InvalidData` for an unknown form.
+pub fn process_written(pid: u32) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/io"))?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("write_bytes: ")?.trim().parse().ok())
+        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// A process and all that it has started, as far as they run: a peer's wrapper counts with what it wraps, and a service with its
+/// witnesses. A process alone where the kernel does not tell.
+#[must_use]
+pub fn family(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut at = 0;
+    while let Some(pid) = all.get(at) {
+        let threads = fs::read_dir(format!("/proc/{pid}/task"));
+        for thread in threads.into_iter().flatten().flatten() {
+            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            all.extend(
+                children
+                    .split_whitespace()
+                    .filter_map(|pid| pid.parse::<u32>().ok()),
+            );
+        }
+        at += 1;
+    }
+    all
+}
+
 /// User and system ticks of a line of proc(5) `stat`: fields 14 and 15, counted after the name, which may hold anything.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(") ")?;
@@ -64,6 +96,24 @@ mod tests {
         }
         let used = process_cpu(std::process::id()).expect("own stat") - process;
         assert!(used >= Duration::from_millis(40), "{used:?}");
+    }
+
+    #[test]
+    fn a_process_has_its_children_and_theirs() {
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "sleep 60 & read -r line; kill $!"])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("sh");
+        let own = || family(std::process::id());
+        while !own().iter().any(|pid| *pid == shell.id()) || family(shell.id()).len() < 2 {
+            thread::yield_now();
+        }
+        let of_shell = family(shell.id());
+        assert!(of_shell.iter().all(|pid| own().contains(pid)));
+        assert!(process_written(shell.id()).is_ok());
+        drop(shell.stdin.take());
+        shell.wait().expect("its end");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::bench::{
     http, live, ndjson,
     report::Report,
     rig::{Common, Peer},
-    verify,
+    verify, witness, witnessed,
 };
 
 /// Exit code after SIGTERM or SIGINT: nothing was measured.
@@ -65,6 +65,25 @@ enum What {
         #[arg(long, value_enum, default_value_t = WaitArg::Included)]
         wait: WaitArg,
     },
+    /// Cosignatures of a witness, beside another witness
+    Witness {
+        #[command(flatten)]
+        common: CommonArgs,
+        /// Logs that grow
+        #[arg(long, default_value_t = 100, value_parser = positive)]
+        logs: usize,
+        /// Requests under way, each connection with logs of its own
+        #[arg(long, default_value_t = 32, value_parser = positive)]
+        connections: usize,
+    },
+    /// The time until a receipt is witnessed by a quorum of three witnesses on this machine, idle and loaded
+    Witnessed {
+        #[command(flatten)]
+        common: CommonArgs,
+        /// Requests a second of the loaded service, each sent when it is due, whatever became of the others
+        #[arg(long, default_value_t = 500)]
+        rate: u32,
+    },
     /// Evidence verified offline, beside verify_strict alone
     Verify {
         #[command(flatten)]
@@ -86,7 +105,7 @@ struct CommonArgs {
     /// Size of each signed payload
     #[arg(long, default_value_t = 1024)]
     payload_bytes: usize,
-    /// A peer, started as `PEER -dir DIR -keys FILE`
+    /// A peer, started as `PEER -dir DIR -keys FILE`, or a witness as `PEER -dir DIR -logs FILE`
     #[arg(long, value_name = "PEER", conflicts_with = "peer")]
     peer_binary: Option<PathBuf>,
     /// A peer that runs already
@@ -118,6 +137,8 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         What::Http { common, .. }
         | What::Included { common, .. }
         | What::Ndjson { common, .. }
+        | What::Witness { common, .. }
+        | What::Witnessed { common, .. }
         | What::Verify { common, .. } => common,
     };
     thread::spawn(|| {
@@ -183,6 +204,17 @@ fn measure(what: &What, common: Common) -> anyhow::Result<Report> {
             connections,
             lines,
             wait: wait.into(),
+        }),
+        What::Witness {
+            logs, connections, ..
+        } => witness::run(&witness::Options {
+            common,
+            logs,
+            connections,
+        }),
+        What::Witnessed { rate, .. } => witnessed::run(&witnessed::Options {
+            common,
+            rate: f64::from(rate),
         }),
         What::Verify { files, .. } => verify::run(&verify::Options { common, files }),
     }
