@@ -5,6 +5,7 @@ mod faults;
 mod gossip;
 mod mldsa;
 mod model;
+mod network;
 mod partitions;
 mod races;
 mod support;
