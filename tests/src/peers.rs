@@ -6,6 +6,8 @@ use std::{
     sync::OnceLock,
 };
 
+mod witnesses;
+
 use crate::rig::{NDJSON, Rig, receipt, receipts, verify, workspace};
 use countersign_verifier::{
     hash::{Hash, leaf_hash},
