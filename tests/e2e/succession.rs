@@ -8,7 +8,7 @@ use countersign_verifier::{
 use serde_json::{Value, json};
 
 use super::recovery::{Site, mirror, send, submit, writes};
-use crate::rig::{Call, JSON, Service, key, receipt, spki};
+use crate::rig::{Call, JSON, Service, key, receipt, spki, verify};
 
 /// What leaf 0 of an account says.
 fn opened(service: &Service, account: &str) -> Value {
@@ -149,5 +149,13 @@ fn a_successor_names_what_was_lost_and_the_old_log_never_signs_again() {
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(answer.json()["index"], 1);
     assert_eq!(answer.json()["state"], "witnessed");
+    // Its leaf 0 stands in the evidence of whoever it names, and is read by the verifier.
+    let file = site.path("on.evidence.json");
+    let evidence = service.http().get("/log/next/evidence/1");
+    assert_eq!(evidence.status, 200, "{}", evidence.text());
+    fs::write(&file, &evidence.body).expect("evidence");
+    let policy = site.start.dir.join("accounts/next/policy");
+    let verified = verify(&[file], &policy, &[]);
+    assert_eq!(verified.verdicts[0]["verdict"], "holds", "{verified:?}");
     service.stop();
 }
