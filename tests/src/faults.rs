@@ -220,6 +220,8 @@ fn a_flipped_length_in_a_write_ahead_log_costs_nothing_that_is_behind_it() {
     // drops them for good, so that must be noticed before the database is opened for writing.
     let mut rig = Rig::up();
     let owner = rig.owner();
+    let body = receipt("first", &owner).to_json();
+    rig.http().post(&receipts(""), JSON, &body).index();
     let log = wal(&rig);
     let mut n = 0;
     // Until its last block has records enough, beyond the first one: a record that began in the block before reaches into it.

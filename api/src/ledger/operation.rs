@@ -51,10 +51,8 @@ impl Ledger {
         if let Err(problem) = takes(&self.state, operation, context.at) {
             return Ok(Ruling::Refuse(problem));
         }
-        let at = At {
-            at: context.at,
-            index: context.index,
-        };
+        let (at, index) = (context.at, context.index);
+        let at = At { at, index };
         let decided = match precondition(context, &caller, operation)? {
             Some(refused) => refused,
             None => self

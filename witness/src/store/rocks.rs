@@ -11,6 +11,8 @@
 //! log that is damaged before its end looks like one that a crash cut short; RocksDB would drop what lies behind the damage,
 //! and the witness would go back to heads that it had moved on from. So it is looked at for reading first.
 
+mod open;
+
 use std::{
     fs::{File, OpenOptions},
     os::unix::fs::FileExt,
@@ -19,11 +21,9 @@ use std::{
 };
 
 use countersign_verifier::hash::Hash;
-use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType,
-    DBRecoveryMode, Direction, IteratorMode, LogLevel, Options, WriteBatch, WriteOptions,
-};
+use rocksdb::{Cache, ColumnFamily, DB, Direction, IteratorMode, WriteBatch, WriteOptions};
 
+use self::open::{HEADS, LOGS, TALLIES, damaged, open, open_to_read, trouble, unavailable};
 use super::{Change, Store, StoreError};
 use crate::record::Record;
 use crate::tally::Tally;
@@ -32,10 +32,6 @@ use crate::tally::Tally;
 const FORMAT: u32 = 1;
 const FORMAT_KEY: &[u8] = b"format";
 const COMMITS_KEY: &[u8] = b"commits";
-
-const HEADS: &str = "heads";
-const LOGS: &str = "logs";
-const TALLIES: &str = "tallies";
 
 /// A witness's memory in a RocksDB folder, with the number of its commits beside it.
 pub struct RocksStore {
@@ -253,8 +249,6 @@ impl Store for RocksStore {
 
 /// Block cache, in bytes: the newest heads of some 20,000 logs.
 const CACHE_BYTES: usize = 16 << 20;
-/// Write buffer of a column family, in bytes.
-const BUFFER_BYTES: usize = 8 << 20;
 
 fn marked(file: &File, path: &Path) -> Result<u64, StoreError> {
     let mut bytes = [0; 8];
@@ -272,8 +266,7 @@ fn open_existing(folder: &Path, cache: &Cache, least: u64) -> Result<(DB, u64), 
             "there is no witness's memory here (no file CURRENT)",
         ));
     }
-    let to_read = DB::open_cf_descriptors_read_only(&options(), folder, families(cache), false)
-        .map_err(|e| open_trouble(folder, &e))?;
+    let to_read = open_to_read(folder, cache)?;
     let format = number::<4>(&to_read, FORMAT_KEY)?.map(u32::from_be_bytes);
     match format {
         Some(FORMAT) => {}
@@ -303,80 +296,6 @@ fn number<const N: usize>(db: &DB, key: &[u8]) -> Result<Option<[u8; N]>, StoreE
 /// OK because [`open`] opens every family by name; a database without one does not open.
 fn family<'a>(db: &'a DB, name: &str) -> &'a ColumnFamily {
     db.cf_handle(name).expect("RocksStore: column family")
-}
-
-fn open(folder: &Path, cache: &Cache, create: bool) -> Result<DB, StoreError> {
-    let mut options = options();
-    options.create_if_missing(create);
-    options.create_missing_column_families(create);
-    DB::open_cf_descriptors(&options, folder, families(cache)).map_err(|e| open_trouble(folder, &e))
-}
-
-fn options() -> Options {
-    let mut options = Options::default();
-    // A record cut short at the very end was never acknowledged; any other damage refuses to open.
-    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
-    options.set_recycle_log_file_num(0);
-    options.set_track_and_verify_wals_in_manifest(true);
-    options.set_max_background_jobs(2);
-    options.set_max_total_wal_size(64 << 20);
-    options.set_max_open_files(128);
-    options.set_bytes_per_sync(1 << 20);
-    options.set_log_level(LogLevel::Warn);
-    options.set_keep_log_file_num(2);
-    options.set_stats_dump_period_sec(0);
-    options
-}
-
-fn families(cache: &Cache) -> Vec<ColumnFamilyDescriptor> {
-    ["default", HEADS, LOGS, TALLIES]
-        .map(|name| {
-            let mut table = BlockBasedOptions::default();
-            table.set_block_cache(cache);
-            table.set_cache_index_and_filter_blocks(true);
-            table.set_format_version(5);
-            // Read by whole keys; of unknown logs that are not there.
-            table.set_bloom_filter(10.0, false);
-            let mut options = Options::default();
-            options.set_write_buffer_size(BUFFER_BYTES);
-            options.set_compression_type(DBCompressionType::None);
-            options.set_level_compaction_dynamic_level_bytes(true);
-            options.set_block_based_table_factory(&table);
-            ColumnFamilyDescriptor::new(name, options)
-        })
-        .into()
-}
-
-fn damaged(at: &Path, what: impl std::fmt::Display) -> StoreError {
-    StoreError::Damaged(format!("{}: {what}", at.display()))
-}
-
-fn unavailable(at: &Path, error: std::io::Error) -> StoreError {
-    StoreError::Unavailable(format!("{}: {error}", at.display()))
-}
-
-/// RocksDB tells kinds of trouble apart; what it calls corruption does not pass with time.
-fn trouble(error: &rocksdb::Error) -> StoreError {
-    match error.kind() {
-        rocksdb::ErrorKind::Corruption => StoreError::Damaged(error.to_string()),
-        _ => StoreError::Unavailable(error.to_string()),
-    }
-}
-
-fn open_trouble(folder: &Path, error: &rocksdb::Error) -> StoreError {
-    // RocksDB reports a lock held elsewhere as an I/O error; only its text says which file.
-    let text = error.to_string();
-    match error.kind() {
-        rocksdb::ErrorKind::IOError if text.contains("/LOCK") => {
-            let text = format!("{} is in use by another process", folder.display());
-            StoreError::InUse(text)
-        }
-        rocksdb::ErrorKind::Corruption | rocksdb::ErrorKind::InvalidArgument => {
-            damaged(folder, text)
-        }
-        rocksdb::ErrorKind::IOError if text.contains("No such file") => damaged(folder, text),
-        _ => StoreError::Unavailable(format!("{}: {text}", folder.display())),
-    }
 }
 
 #[cfg(test)]

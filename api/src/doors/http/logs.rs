@@ -25,7 +25,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const NO_STORE: &str = "no-store";
 
 /// Runs a read of one account's log where blocking is allowed.
-async fn read(
+pub(super) async fn read(
     app: Shared,
     account: &str,
     headers: HeaderMap,
@@ -86,51 +86,6 @@ pub(super) async fn tile(
     read(app, &account, headers, move |account, headers| {
         let reader = &account.reader();
         Ok(serve::resource(reader, &format!("tile/{path}"), headers))
-    })
-    .await
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Span {
-    from: u64,
-    to: Option<u64>,
-}
-
-pub(super) async fn consistency(
-    State(app): State<Shared>,
-    Path(account): Path<String>,
-    span: Result<Query<Span>, QueryRejection>,
-    headers: HeaderMap,
-) -> Response {
-    read(app, &account, headers, move |account, headers| {
-        let reader = &account.reader();
-        let span = parameters(span)?;
-        Ok(serve::consistency(reader, span.from, span.to, headers))
-    })
-    .await
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Node {
-    size: u64,
-    level: u8,
-    index: u64,
-}
-
-pub(super) async fn node(
-    State(app): State<Shared>,
-    Path(account): Path<String>,
-    node: Result<Query<Node>, QueryRejection>,
-    headers: HeaderMap,
-) -> Response {
-    read(app, &account, headers, move |account, headers| {
-        let node = parameters(node)?;
-        let reader = &account.reader();
-        Ok(serve::node(
-            reader, node.size, node.level, node.index, headers,
-        ))
     })
     .await
 }
@@ -311,7 +266,7 @@ pub(super) async fn lookup(
     .await
 }
 
-fn parameters<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
+pub(super) fn parameters<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
     query
         .map(|Query(q)| q)
         .map_err(|e| Problem::new(Code::Malformed, format!("query: {}", e.body_text())))

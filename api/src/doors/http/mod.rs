@@ -28,6 +28,7 @@ mod health;
 mod logs;
 mod ndjson;
 mod page;
+mod proofs;
 mod receipts;
 mod tools;
 
@@ -40,8 +41,8 @@ pub fn router(app: Shared) -> Router {
     let log = Router::new()
         .route("/checkpoint", get(logs::checkpoint))
         .route("/tile/{*path}", get(logs::tile))
-        .route("/consistency", get(logs::consistency))
-        .route("/node", get(logs::node))
+        .route("/consistency", get(proofs::consistency))
+        .route("/node", get(proofs::node))
         .route("/policy", get(logs::policy))
         .route("/keys", get(logs::keys))
         .route("/lookup", get(logs::lookup))
