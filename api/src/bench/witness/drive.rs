@@ -177,7 +177,7 @@ impl Run {
 
     fn record(&self, request: &Request, body: &[u8], latency: Duration) {
         let mut seen = self.seen.borrow_mut();
-        if seen.cosigned_in_all % SAMPLE_EVERY == 0 {
+        if seen.cosigned_in_all.is_multiple_of(SAMPLE_EVERY) {
             seen.sample.push((request.log, request.head, body.to_vec()));
         }
         seen.cosigned_in_all += 1;
