@@ -22,6 +22,8 @@ use countersign_verifier::{
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+mod gossip;
+
 use crate::rig::{Http, clean, countersign_witness, forget, keep, key, seed};
 
 const NAME: &str = "witness.example/black-box";
@@ -76,9 +78,12 @@ impl Log {
             old if old >= new => Vec::new(),
             old => subproof(&self.leaves, old, true),
         };
-        let text = self.head(new).to_text();
-        let note = join(&text, [self.signer.sign(&text).as_str()]);
-        add_checkpoint::request(old as u64, &proof, &note)
+        add_checkpoint::request(old as u64, &proof, &self.note(new))
+    }
+
+    fn note(&self, size: usize) -> String {
+        let text = self.head(size).to_text();
+        join(&text, [self.signer.sign(&text).as_str()])
     }
 }
 
@@ -133,9 +138,14 @@ impl Witness {
     }
 
     fn serve(&mut self) -> SocketAddr {
+        self.serve_with(&[])
+    }
+
+    fn serve_with(&mut self, more: &[&str]) -> SocketAddr {
         let mut child = clean(countersign_witness())
             .args(["serve", "--listen", "127.0.0.1:0", "--dir"])
             .arg(&self.dir)
+            .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
