@@ -5,8 +5,8 @@ use serde_json::json;
 use super::{
     answers::Wait,
     bare, load,
-    report::{Report, Side, Want},
-    rig::{self, Common, Plan, Rig, say},
+    report::{Report, Side, Want, say},
+    rig::{self, Common, Plan, Rig},
     watch,
 };
 

@@ -1,6 +1,9 @@
 //! What a bench found, as a table for people or as JSON.
 
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    io::{self, IsTerminal as _},
+};
 
 use serde_json::{Value, json};
 
@@ -200,6 +203,13 @@ impl Side {
 
     fn median(&self, figure: usize) -> f64 {
         stats::median(&self.values(figure)).unwrap_or(f64::NAN)
+    }
+}
+
+/// Tells a person at a terminal how far the bench is.
+pub fn say(what: &str) {
+    if io::stderr().is_terminal() {
+        eprintln!("{what}");
     }
 }
 

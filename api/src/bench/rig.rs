@@ -1,12 +1,6 @@
 //! Both servers, material for both, and rounds in which one is measured after the other.
 
-use std::{
-    fs,
-    io::{self, IsTerminal as _},
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use countersign_verifier::{dsse::Envelope, key::PrivateKey};
@@ -16,7 +10,7 @@ use super::{
     fetch::{self, Kept},
     load::{Door, Load, Measured},
     material::Receipts,
-    report::{Report, Side},
+    report::{Report, Side, say},
     servers::{self, Scratch, Server},
     watch,
 };
@@ -364,13 +358,6 @@ impl Part {
     #[must_use]
     pub fn generator_us_each(&self) -> f64 {
         self.measured.generator_cpu.as_secs_f64() * 1e6 / self.measured.accepted as f64
-    }
-}
-
-/// Tells a person at a terminal how far the bench is.
-pub fn say(what: &str) {
-    if io::stderr().is_terminal() {
-        eprintln!("{what}");
     }
 }
 

@@ -16,8 +16,8 @@ use self::{
     requests::Logs,
 };
 use super::{
-    report::{Report, Side, Want},
-    rig::{Common, Peer, WARM_UP, say},
+    report::{Report, Side, Want, say},
+    rig::{Common, Peer, WARM_UP},
     seconds,
     servers::{self, Scratch, Server},
     watch,
