@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use countersign_verifier::{checkpoint::origin_hash, fork::Fork, vkey::VerifierKey};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -316,7 +317,7 @@ fn b108_an_older_directory_put_back_is_not_written_to() {
 }
 
 #[test]
-fn a_running_clone_is_found_out_and_publishes_nothing() {
+fn a_running_clone_publishes_nothing_and_what_it_signed_is_evidence() {
     let mut rig = Rig::witnessed();
     witnessed(&mut rig, "shared");
     rig.service.stop();
@@ -340,7 +341,25 @@ fn a_running_clone_is_found_out_and_publishes_nothing() {
         2,
         "nothing of it was witnessed"
     );
-    witnessed(&mut rig, "of the one again");
+    // One key has signed two heads of one size: whoever did it, no witness trusts this log any more, and each can show why.
+    let answer = post(&rig.service, &rig, "of the one again", "?deadline_ms=0");
+    assert_eq!(answer.status, 202, "{}", answer.text());
+    until("every witness says so", || {
+        let row = row(&rig.service);
+        let witnesses = row["witnesses"].as_array().expect("witnesses");
+        let quarantined = |w: &Value| w["error"].as_str().is_some_and(|e| e.contains("quarantined"));
+        witnesses.iter().all(quarantined).then_some(())
+    });
+    assert_eq!(row(&rig.service)["witnessed_size"], 3);
+    let url = row(&rig.service)["witnesses"][0]["url"].clone();
+    let hash = origin_hash("localhost/dev").to_hex();
+    let address = url.as_str().and_then(|url| url.strip_prefix("http://"));
+    let address = address.and_then(|a| a.parse().ok()).expect("an address");
+    let mut witness = Http::new(address, None);
+    let evidence = witness.get(&format!("/gossip/forks/{hash}"));
+    let fork = Fork::parse(&evidence.body).expect("evidence");
+    let key = VerifierKey::parse(&rig.service.vkey).expect("the log's key");
+    fork.verify("localhost/dev", [&key]).expect("a fork");
 }
 
 #[test]

@@ -59,6 +59,8 @@ enum Ended {
 struct Starter {
     program: PathBuf,
     local: LocalWitness,
+    /// The others, with whom it compares what it has cosigned.
+    peers: Vec<String>,
 }
 
 impl Children {
@@ -81,11 +83,20 @@ impl Children {
         }
         let program = std::env::current_exe().map_err(super::file(Path::new("countersign")))?;
         let mut up = Vec::with_capacity(witnesses.len());
+        let urls: Vec<_> = witnesses
+            .iter()
+            .map(|w| (w.number, format!("http://{}", w.address)))
+            .collect();
         for local in witnesses {
             let (ready, is_ready) = oneshot::channel();
             up.push((local.number, is_ready));
             let program = program.clone();
-            let starter = Starter { program, local };
+            let others = urls.iter().filter(|(number, _)| *number != local.number);
+            let starter = Starter {
+                program,
+                peers: others.map(|(_, url)| url.clone()).collect(),
+                local,
+            };
             let watcher = tokio::spawn(starter.keep_up(stopping.clone(), ready));
             children.watchers.push(watcher);
         }
@@ -203,6 +214,7 @@ impl Starter {
             .arg(self.local.address.to_string())
             .arg("--dir")
             .arg(&self.local.dir)
+            .args(self.peers.iter().flat_map(|url| ["--peer", url]))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(output.try_clone()?)

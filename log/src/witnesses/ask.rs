@@ -25,6 +25,9 @@ use crate::{
 /// Hints followed for one head: one for a witness that we thought further or less far than it is, one for a change meanwhile.
 const TRIES: usize = 3;
 
+/// So much of what a refusing witness says is shown.
+const SAID_CHARS: usize = 200;
+
 /// A cosignature that verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
@@ -153,8 +156,9 @@ impl<V: Send + Sync + 'static> Asker<V> {
 
     /// Why it did not cosign; and whether it can show that this log has signed what it does not have.
     async fn unwilling(&self, reply: &Reply, kept: &Kept) -> Answer {
-        // A witness of the specification's first version answers 409 without a size where roots differ, a later one 422.
-        if matches!(reply.status, 409 | 422)
+        // A witness of the specification's first version answers 409 without a size where roots differ, a later one 422, and one that
+        // has seen two heads of this log for one size 403 to whatever follows.
+        if matches!(reply.status, 403 | 409 | 422)
             && let Some(ahead) = self.look().await
         {
             return Answer::Ahead(Box::new(ahead));
@@ -162,13 +166,18 @@ impl<V: Send + Sync + 'static> Asker<V> {
         let hint = hint(reply);
         let size = kept.head.size;
         let why = match (reply.status, hint) {
-            (409, Some(held)) => format!("409: it holds size {held}, it says, and was asked for size {size}"),
-            (409, None) => "409 without a size (text/x.tlog.size): it holds another root of this size, or errs".into(),
-            (403, _) => "403: it does not know the key that signed, or the signature does not verify there".into(),
-            (404, _) => "404: it does not know this log, or nothing is at this address; its operator adds the log by its vkey".into(),
-            (422, _) => "422: it finds the head inconsistent with what it holds".into(),
-            (429, _) => "429: it is asked too often".into(),
-            (status, _) => format!("HTTP status {status}"),
+            (409, Some(held)) => {
+                format!("409: it holds size {held}, it says, and was asked for size {size}")
+            }
+            (409, None) => {
+                "409 without a size (text/x.tlog.size): it holds another root of this size, or errs"
+                    .into()
+            }
+            (status, _) => format!(
+                "HTTP status {status}{}{}",
+                meaning(status),
+                said(&reply.body)
+            ),
         };
         Answer::Failed(hint, why)
     }
@@ -217,4 +226,32 @@ fn hint(reply: &Reply) -> Option<u64> {
     (reply.status == 409)
         .then(|| add_checkpoint::parse_conflict(&reply.content_type, &reply.body))
         .flatten()
+}
+
+/// What a status means to the operator of this log.
+fn meaning(status: u16) -> &'static str {
+    match status {
+        403 => ", it refuses this log or its key",
+        404 => {
+            ", it does not know this log (its operator adds it by its vkey), or nothing is at this address"
+        }
+        422 => ", it finds the head inconsistent with what it holds",
+        429 => ", it is asked too often",
+        _ => "",
+    }
+}
+
+/// The first line of an answer, as far as it can be shown: somebody else's words.
+fn said(body: &[u8]) -> String {
+    let line = body.split(|b| *b == b'\n').next().unwrap_or_default();
+    let line: String = String::from_utf8_lossy(line)
+        .chars()
+        .take(SAID_CHARS)
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
+    if line.is_empty() {
+        line
+    } else {
+        format!("; it says: {line}")
+    }
 }
