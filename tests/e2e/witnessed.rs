@@ -347,7 +347,11 @@ fn a_running_clone_publishes_nothing_and_what_it_signed_is_evidence() {
     until("every witness says so", || {
         let row = row(&rig.service);
         let witnesses = row["witnesses"].as_array().expect("witnesses");
-        let quarantined = |w: &Value| w["error"].as_str().is_some_and(|e| e.contains("quarantined"));
+        let quarantined = |w: &Value| {
+            w["error"]
+                .as_str()
+                .is_some_and(|e| e.contains("quarantined"))
+        };
         witnesses.iter().all(quarantined).then_some(())
     });
     assert_eq!(row(&rig.service)["witnessed_size"], 3);

@@ -180,8 +180,7 @@ impl Known<'_> {
         if !held.proved {
             detail += "; that the signer held this key at enrolment was stated, not proved";
         }
-        let revoked =
-            "; that it was not revoked since is the operator's word until an audit";
+        let revoked = "; that it was not revoked since is the operator's word until an audit";
         match self.pins {
             None => (
                 Status::Pass,

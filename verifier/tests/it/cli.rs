@@ -108,9 +108,10 @@ fn one_line_a_check_and_the_verdict_last() {
         assert!(line.starts_with(start), "{line}");
     }
     assert!(!ran.out.contains('\u{1b}'), "no colour");
-    assert!(ran.out.contains(
-        "that it was not revoked since is the operator's word until an audit"
-    ));
+    assert!(
+        ran.out
+            .contains("that it was not revoked since is the operator's word until an audit")
+    );
 }
 
 #[test]
