@@ -3,7 +3,7 @@
 //! A log that starts from less than it has published would sign a second history. So the newest published checkpoint, the
 //! checkpoints signed after it, and the mark beside the database must all be prefixes of what is committed. That finds a lost
 //! end and a database put back alone; a whole directory put back from an older copy agrees with itself, and only witnesses
-//! can tell: they are asked here too, once a log has them.
+//! can tell: they are asked after this (`witnesses`), and what one of them showed is remembered here.
 
 use crate::{
     grow::Edge,
@@ -62,6 +62,11 @@ pub(crate) fn known(store: &dyn Store) -> Result<Vec<(&'static str, Head)>, Stor
         .iter()
         .map(|kept| ("a published checkpoint", kept.head))
         .chain(store.tidemark()?.map(|head| ("a published head", head)))
+        .chain(
+            store
+                .ahead()?
+                .map(|kept| ("a checkpoint that a witness showed", kept.head)),
+        )
         .collect();
     let signed = store.signed()?.into_iter();
     known.extend(signed.map(|kept| ("a signed checkpoint", kept.head)));

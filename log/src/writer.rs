@@ -105,6 +105,7 @@ impl<J: Judge> Writer<J> {
 
     /// Runs until the queue's other end is dropped and all that was in it is answered.
     pub(crate) fn run(mut self, jobs: &mpsc::Receiver<Job<J>>, stated: Stated) {
+        let _closing = Closing(self.notices.clone());
         if stated.clock {
             self.adjusted = Some(self.clock.accept(self.clocks.read()));
         }
@@ -119,14 +120,14 @@ impl<J: Judge> Writer<J> {
             }
         }
         self.keep_snapshot();
-        // The publisher is gone only if it panicked, and has then said so.
-        let _ = self.notices.send(Notice::Close);
     }
 
     /// How long until something falls due by itself.
     fn until_due(&mut self) -> Duration {
-        if self.shared.gate.load().is_some() {
-            return GATED;
+        match self.shared.gate.load().as_deref() {
+            Some(Stop::Unguarded(_)) => return GATED,
+            Some(_) => return IDLE,
+            None => {}
         }
         let (Some(due), Ok(now)) = (self.judge.next_due(), self.clock.now(self.clocks.read()))
         else {
@@ -295,6 +296,16 @@ impl<J: Judge> Writer<J> {
         self.unguarded = false;
         self.shared.committed.store(Arc::new(committed));
         Ok(growth.published)
+    }
+}
+
+/// Tells the publisher to close when the writer ends, by a panic too: it must not wait for ever for somebody who is gone.
+struct Closing(mpsc::Sender<Notice>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        // The publisher is gone only if it panicked, and has then said so.
+        let _ = self.0.send(Notice::Close);
     }
 }
 

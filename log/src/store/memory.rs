@@ -44,6 +44,7 @@ struct Inner {
     snapshot: Option<Snapshot>,
     published: Option<Kept>,
     mark: Option<Head>,
+    ahead: Option<Kept>,
     signed: BTreeMap<u64, Kept>,
     faults: Vec<(Step, When)>,
 }
@@ -256,6 +257,15 @@ impl Store for MemoryStore {
 
     fn tidemark(&self) -> Result<Option<Head>, StoreError> {
         Ok(self.lock().mark)
+    }
+
+    fn keep_ahead(&self, ahead: &Kept) -> Result<(), StoreError> {
+        self.lock().ahead = Some(ahead.clone());
+        Ok(())
+    }
+
+    fn ahead(&self) -> Result<Option<Kept>, StoreError> {
+        Ok(self.lock().ahead.clone())
     }
 
     fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {

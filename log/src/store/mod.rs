@@ -201,6 +201,18 @@ pub trait Store: Send + Sync + 'static {
     /// `Unavailable`; `Damaged` where the record cannot be read.
     fn tidemark(&self) -> Result<Option<Head>, StoreError>;
 
+    /// Keeps the checkpoint that a witness showed and that is not here, durable on return: no later start may forget it.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    fn keep_ahead(&self, ahead: &Kept) -> Result<(), StoreError>;
+
+    /// The checkpoint that [`Store::keep_ahead`] kept last.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    fn ahead(&self) -> Result<Option<Kept>, StoreError>;
+
     /// The newest snapshot.
     ///
     /// # Errors

@@ -121,6 +121,13 @@ impl RocksStore {
         }
     }
 
+    fn checkpoint(&self, key: &[u8]) -> Result<Option<Kept>, StoreError> {
+        self.read(|db| {
+            let found = db.get(key).map_err(|e| trouble(&e))?;
+            found.map(|bytes| kept(&bytes)).transpose()
+        })
+    }
+
     fn write(&self, batch: WriteBatch) -> Result<(), StoreError> {
         self.read(|db| db.write_opt(batch, &self.sync).map_err(|e| trouble(&e)))
     }
@@ -284,12 +291,17 @@ impl Store for RocksStore {
     }
 
     fn published(&self) -> Result<Option<Kept>, StoreError> {
-        self.read(|db| {
-            db.get(meta::PUBLISHED)
-                .map_err(|e| trouble(&e))?
-                .map(|bytes| kept(&bytes))
-                .transpose()
-        })
+        self.checkpoint(meta::PUBLISHED)
+    }
+
+    fn keep_ahead(&self, ahead: &Kept) -> Result<(), StoreError> {
+        let mut batch = WriteBatch::default();
+        batch.put(meta::AHEAD, checkpoint(ahead));
+        self.write(batch)
+    }
+
+    fn ahead(&self) -> Result<Option<Kept>, StoreError> {
+        self.checkpoint(meta::AHEAD)
     }
 
     fn signed(&self) -> Result<Vec<Kept>, StoreError> {

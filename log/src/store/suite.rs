@@ -155,19 +155,23 @@ fn keys_find_what_they_were_stored_with(store: &dyn Store) {
     assert_eq!(store.postings(&key(1, "q"), None, 10), Ok(vec![1]));
 }
 
+fn kept_at(size: u64) -> Kept {
+    Kept {
+        head: Head {
+            size,
+            root: sha256(&size.to_be_bytes()),
+        },
+        note: format!("note {size}\n"),
+    }
+}
+
 fn checkpoints_are_kept_by_stage(store: &dyn Store) {
     // As many leaves as the largest names: a store that ends before its mark does not open again.
     let leaves: [&[u8]; 9] = [b"leaf"; 9];
     store
         .commit(&Head::EMPTY, &growth(&Head::EMPTY, &leaves))
         .expect("commit");
-    let kept = |size: u64| Kept {
-        head: Head {
-            size,
-            root: sha256(&size.to_be_bytes()),
-        },
-        note: format!("note {size}\n"),
-    };
+    let kept = kept_at;
     for size in [5, 7, 9] {
         let stage = Stage::Signed { replaces: None };
         store.keep(stage, &kept(size)).expect("keep signed");
@@ -232,6 +236,11 @@ fn leaves_can_be_published_with_their_commit(store: &dyn Store) {
         (store.published(), store.tidemark()),
         (Ok(two.published), Ok(Some(one.head)))
     );
+    assert_eq!(store.ahead(), Ok(None));
+    let beyond = kept_at(9);
+    store.keep_ahead(&beyond).expect("keep");
+    store.reload().expect("reload");
+    assert_eq!(store.ahead(), Ok(Some(beyond)));
     store.mark(&two.head).expect("mark");
     store.mark(&one.head).expect("mark");
     assert_eq!(store.tidemark(), Ok(Some(two.head)), "it is never lowered");

@@ -61,9 +61,15 @@ impl<V: Send + Sync + 'static> Peers<V> {
             .into_iter()
             .map(|place| Peer::new(place, true, holds))
             .collect();
-        for place in places(of_guard) {
-            let known = |key: &VerifierKey| present.witnesses().iter().any(|w| w.key == *key);
-            if !place.keys.iter().any(|(_, key)| known(key)) {
+        // Key by key: a witness whose second key was dropped, or whose address was, must still be asked by the one of the era.
+        let asked: Vec<VerifierKey> = all
+            .iter()
+            .filter(|peer| !peer.place.url.is_empty())
+            .flat_map(|peer| peer.place.keys.iter().map(|(_, key)| key.clone()))
+            .collect();
+        for mut place in places(of_guard) {
+            place.keys.retain(|(_, key)| !asked.contains(key));
+            if !place.keys.is_empty() {
                 all.push(Peer::new(place, false, holds));
             }
         }

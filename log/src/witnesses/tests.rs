@@ -226,6 +226,10 @@ impl World {
     }
 
     fn open(&self, store: Arc<MemoryStore>) -> Log<Bytes> {
+        self.try_open(store).unwrap()
+    }
+
+    fn try_open(&self, store: Arc<MemoryStore>) -> Result<Log<Bytes>, crate::StartError> {
         let witnesses = Witnesses {
             eras: Eras::one(self.policy()),
             transport: Arc::new(self.net.clone()),
@@ -245,7 +249,6 @@ impl World {
             witnesses: Some(witnesses),
             accept_clock: false,
         })
-        .unwrap()
     }
 
     fn policy(&self) -> Policy {
@@ -573,6 +576,12 @@ fn b108_an_older_copy_never_writes_again() {
             ));
         }
         assert_eq!(world.store.head().unwrap().0.size, 2);
+        if shows {
+            // No later start forgets it, whoever answers then.
+            world.log = None;
+            let again = world.try_open(world.store.clone());
+            assert!(matches!(again.err(), Some(crate::StartError::Guard(_))));
+        }
         // What is missing is back, and so is writing.
         world.log = None;
         world.store = newer;

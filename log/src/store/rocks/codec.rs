@@ -18,6 +18,8 @@ pub(super) mod meta {
     pub const SNAPSHOT: &[u8] = b"snapshot";
     /// Size u64, root, then the note.
     pub const PUBLISHED: &[u8] = b"published";
+    /// As `PUBLISHED`: what a witness showed and is not here.
+    pub const AHEAD: &[u8] = b"ahead";
     /// Followed by the size, u64 big-endian; the value as `PUBLISHED`.
     pub const SIGNED: &[u8] = b"signed/";
 }

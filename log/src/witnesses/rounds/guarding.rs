@@ -73,6 +73,13 @@ impl<V: Send + Sync + 'static> Rounds<V> {
         );
         if !matches!(self.guard, Guard::Refused) {
             tracing::error!(note = %ahead.note, "{why}");
+            let kept = Kept {
+                head: ahead.head,
+                note: ahead.note.clone(),
+            };
+            if let Err(error) = self.shared.store.keep_ahead(&kept) {
+                tracing::error!(%error, "that could not be stored: the next start must be told by a witness again");
+            }
         }
         self.guard = Guard::Refused;
         self.shared

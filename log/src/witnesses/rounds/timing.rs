@@ -32,14 +32,17 @@ impl<V: Send + Sync + 'static> Rounds<V> {
                 if let Some(round) = &self.round {
                     let lost = round.began + self.pace.round_timeout;
                     at_latest(Some(lost).filter(|at| *at > now));
-                } else if self.wanted.size > self.shared.published.load().head.size {
-                    at_latest(Some(self.next_head));
-                }
-                at_latest(
-                    self.last
+                } else {
+                    // While a round is open a refresh that is due must wait for it, and so must not wake anybody.
+                    let refresh = self
+                        .last
                         .as_ref()
-                        .map(|last| last.began + self.pace.refresh),
-                );
+                        .map(|last| last.began + self.pace.refresh);
+                    at_latest(refresh);
+                    if self.wanted.size > self.shared.published.load().head.size {
+                        at_latest(Some(self.next_head));
+                    }
+                }
             }
         }
         if !self.open {
