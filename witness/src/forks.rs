@@ -4,7 +4,7 @@
 //! `<SHA-256 of the origin>.told` beside it says that the webhook has it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
     sync::{
@@ -36,6 +36,8 @@ pub struct Forks {
     place: Place,
     /// Of which logs, and whether the webhook was told. About 100 bytes each, and never more than there are logs.
     held: RwLock<BTreeMap<Hash, bool>>,
+    /// Proved to have forked, and not written yet, most likely because the disk is full: nothing of them is signed all the same.
+    unwritten: Mutex<BTreeSet<Hash>>,
     /// Held while a file is written: the first evidence of a log is the one that is kept.
     writing: Mutex<()>,
     later: AtomicU64,
@@ -86,6 +88,7 @@ impl Forks {
         Forks {
             place,
             held: RwLock::new(held),
+            unwritten: Mutex::default(),
             writing: Mutex::default(),
             later: AtomicU64::new(0),
             found: Notify::new(),
@@ -104,6 +107,16 @@ impl Forks {
         self.held().contains_key(log)
     }
 
+    /// Whether nothing of this log may be signed: there is evidence, written or not.
+    #[must_use]
+    pub fn bars(&self, log: &Hash) -> bool {
+        let unwritten = self
+            .unwritten
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        unwritten.contains(log) || self.holds(log)
+    }
+
     /// Keeps verified evidence, durable on return; whether it is the first of this log. Later ones are counted only.
     ///
     /// # Errors
@@ -120,7 +133,20 @@ impl Forks {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
                 kept.insert(*log, evidence.to_vec());
             }
-            Place::Folder(folder) => write_whole(folder, log, evidence)?,
+            Place::Folder(folder) => {
+                let written = write_whole(folder, log, evidence);
+                let mut unwritten = self
+                    .unwritten
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                match written {
+                    Ok(()) => unwritten.remove(log),
+                    Err(error) => {
+                        unwritten.insert(*log);
+                        return Err(error);
+                    }
+                };
+            }
         }
         let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
         held.insert(*log, false);

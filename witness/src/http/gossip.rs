@@ -38,6 +38,7 @@ struct Doors {
     pages: Semaphore,
     /// For what asks a log.
     asking: Semaphore,
+    weighing: Semaphore,
 }
 
 /// Where to go on.
@@ -65,6 +66,7 @@ pub fn router(witness: Arc<Witness>, client: Arc<Client>) -> Router {
         client,
         pages: Semaphore::new(PLACES),
         asking: Semaphore::new(PLACES),
+        weighing: Semaphore::new(PLACES),
     };
     Router::new()
         .route("/gossip/heads", get(heads).post(submit))
@@ -150,12 +152,13 @@ async fn node(
 
 /// Heads that an auditor saw. Only what a known log signed is looked at.
 async fn submit(State(doors): State<Arc<Doors>>, body: Body) -> Response {
-    let Ok(_place) = doors.asking.try_acquire() else {
-        return busy();
-    };
     let body = match read(body, SEEN_BYTES_MAX).await {
         Ok(body) => body,
         Err(refused) => return refused,
+    };
+    // Not before the body is here: whoever sends one slowly must not hold a place. And not of those that `node` takes.
+    let Ok(_place) = doors.weighing.try_acquire() else {
+        return busy();
     };
     let heads = match serde_json::from_slice::<Submitted>(&body) {
         Ok(Submitted { heads }) if heads.len() <= SEEN_HEADS_MAX => heads,

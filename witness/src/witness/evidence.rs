@@ -54,7 +54,7 @@ impl Witness {
     /// Whether there is evidence of a fork of this log, here or in the roster's own memory of it.
     #[must_use]
     pub fn is_forked(&self, log: &Hash, entry: &LogEntry) -> bool {
-        entry.forked.is_some() || self.forks.holds(log)
+        entry.forked.is_some() || self.forks.bars(log)
     }
 
     /// Takes evidence against a log: verified, then durable, then the log is quarantined. Whether it is the first.
