@@ -254,6 +254,13 @@ impl AccountDir {
         self.root.join("policy.d")
     }
 
+    /// What verifiers are pointed at: all eras where there has been more than one, else the one policy.
+    #[must_use]
+    pub fn policy_for_verifiers(&self) -> PathBuf {
+        let eras = self.policies();
+        if eras.is_dir() { eras } else { self.policy() }
+    }
+
     /// `policy`: the present tlog-policy file.
     #[must_use]
     pub fn policy(&self) -> PathBuf {

@@ -15,6 +15,7 @@ pub mod config;
 pub mod data_dir;
 pub mod doors;
 pub mod error;
+mod files;
 pub mod foreign;
 pub mod init;
 pub mod ledger;

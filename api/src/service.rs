@@ -19,6 +19,7 @@ use crate::{
     config::Config,
     data_dir::{DataDir, LockError, Running},
     doors::{admin, http, listen, tls::Certificate},
+    files,
     local_witnesses::{Children, LocalError, LocalWitness},
 };
 use countersign_log::{StartError, Stop, StoreError};
@@ -39,13 +40,21 @@ pub enum ServiceError {
     #[error("{0}")]
     Config(String),
     /// An address cannot be listened on.
-    #[error("{what}: {source}")]
+    #[error("{what}: {source}{}", taken(source))]
     Listen {
         /// Which.
         what: String,
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// What helps where somebody else listens.
+fn taken(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "; --listen names another address, and port 0 picks one",
+        _ => "",
+    }
 }
 
 impl ServiceError {
@@ -90,6 +99,7 @@ pub async fn run(
         return Err(BuildError::Empty(dir.root().display().to_string()).into());
     }
     let _held = dir.lock()?;
+    files::raise_limit(config.limits.connections);
     // Before the log's first head, and until its last one is cosigned.
     let children = Children::start(witnesses).await?;
     let served = serve(config, &dir, explicit, ready).await;
@@ -266,7 +276,7 @@ pub fn print_ready(app: &App) -> io::Result<()> {
             url = app.url(),
             name = account.name,
             vkey = account.vkey,
-            policy = account.dir.policy().display(),
+            policy = account.dir.policy_for_verifiers().display(),
             dir = app.dir.root().display(),
         )?;
     }

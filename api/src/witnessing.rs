@@ -1,7 +1,7 @@
 //! How an account's log reaches its witnesses: whom its policies have it ask, requests over HTTP, and what is shown of how they
 //! fare.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::ready, sync::Arc, time::Duration};
 
 use countersign_log::{
     Pace, Witnesses,
@@ -11,16 +11,16 @@ use countersign_verifier::{leaf::Millis, policy::Eras};
 use reqwest::{Client, RequestBuilder, header, redirect};
 use serde_json::{Value, json};
 
-use crate::config;
+use crate::{client::is_loopback_url, config};
 
-/// A witness answers with a few lines: 16 ML-DSA-44 cosignatures are 52 KiB, a checkpoint at most 1 MiB.
+/// A witness answers with a few lines: 16 ML-DSA-44 cosignatures are 52 KiB, and a checkpoint with 100 of them fits.
 const REPLY_BYTES_MAX: usize = 256 << 10;
 
 /// The witnesses that these policies name; `None` where none names any. Those of earlier eras count too: where the newest
 /// published head had a quorum, only its witnesses can tell at a start that nothing is missing, whatever is asked for since.
 ///
 /// # Errors
-/// If there is no HTTP client: no runtime, or no trusted certificates.
+/// If there is no runtime, or no HTTP client.
 pub fn witnesses(eras: Eras, settings: &config::Witnesses) -> Result<Option<Witnesses>, String> {
     let named = eras
         .iter()
@@ -71,31 +71,54 @@ fn witness(status: &WitnessStatus) -> Value {
 }
 
 /// Requests by reqwest: connections are kept, redirections are not followed, answers are bounded.
-struct Http(Client);
+struct Http {
+    /// For this machine: no proxy stands before it, and no certificates are needed.
+    near: Client,
+    /// For others, or why there is none: this machine has no trusted certificates.
+    far: Result<Client, String>,
+}
 
 impl Http {
     fn new(timeout: Duration) -> Result<Http, String> {
         // Whoever uses this as a library may have installed a provider; a second one is refused, and that is right.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Client::builder()
-            .timeout(timeout)
-            .connect_timeout(timeout)
-            .redirect(redirect::Policy::none())
-            .tcp_nodelay(true)
-            .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map(Http)
-            .map_err(|e| e.to_string())
+        let builder = || {
+            Client::builder()
+                .timeout(timeout)
+                .connect_timeout(timeout)
+                .redirect(redirect::Policy::none())
+                .tcp_nodelay(true)
+                .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")))
+        };
+        let near = builder().no_proxy().tls_certs_only([]).build();
+        Ok(Http {
+            near: near.map_err(|e| e.to_string())?,
+            far: builder().build().map_err(|e| e.to_string()),
+        })
+    }
+
+    fn client(&self, url: &str) -> Result<&Client, String> {
+        if is_loopback_url(url) {
+            Ok(&self.near)
+        } else {
+            self.far.as_ref().map_err(Clone::clone)
+        }
     }
 }
 
 impl Transport for Http {
     fn post(&self, url: String, body: String) -> Answering {
-        Box::pin(reply(self.0.post(url).body(body)))
+        match self.client(&url) {
+            Ok(client) => Box::pin(reply(client.post(url).body(body))),
+            Err(why) => Box::pin(ready(Err(why))),
+        }
     }
 
     fn get(&self, url: String) -> Answering {
-        Box::pin(reply(self.0.get(url)))
+        match self.client(&url) {
+            Ok(client) => Box::pin(reply(client.get(url))),
+            Err(why) => Box::pin(ready(Err(why))),
+        }
     }
 }
 

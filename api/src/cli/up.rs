@@ -74,7 +74,7 @@ fn hints(app: &App) {
     let Some(account) = app.accounts.get("dev") else {
         return;
     };
-    let policy = account.dir.policy();
+    let policy = account.dir.policy_for_verifiers();
     eprintln!("\nTry, in another terminal:");
     eprintln!("  echo '{{\"hello\":\"world\"}}' > hello.json");
     eprintln!(

@@ -38,7 +38,7 @@ async fn status(State(app): State<Arc<App>>) -> axum::Json<Value> {
                 "origin": account.origin,
                 "public": account.public,
                 "vkey": account.vkey,
-                "policy": account.dir.policy(),
+                "policy": account.dir.policy_for_verifiers(),
                 "committed_size": status.committed.size,
                 "committed_root": status.committed.root.to_hex(),
                 "published_size": status.published.size,

@@ -4,7 +4,7 @@ use countersign_log::{Context, Entry, Key, Ruling, StoreError};
 use countersign_verifier::{
     hash::sha256,
     key::IdentityId,
-    leaf::{By, Decision, Leaf, Millis, Signed, write_operation},
+    leaf::{By, Class, Decision, Leaf, Millis, Signed, write_operation},
     operation::{Observed, Operation, PAYLOAD_TYPE},
 };
 
@@ -16,8 +16,8 @@ use super::{
 use crate::{
     error::{Code, Problem},
     state::{
-        At, Caller, Closed, Decided, Identity, State, identity::Possession, refusal, request_hash,
-        resource,
+        At, Caller, Closed, Decided, Identity, State, head, identity::Possession, refusal,
+        request_hash, resource,
     },
 };
 
@@ -60,8 +60,7 @@ impl Ledger {
                 .decide(&Caller { identity: &caller }, operation, at),
         };
         if let Decided::Refused(code, message, detail) = &decided {
-            // What cannot be read is no request that a gate denied.
-            if *code == Code::Malformed || *code == Code::ToolUnknown {
+            if is_no_leaf(*code, &caller, operation) {
                 let mut problem = Problem::new(*code, message.clone());
                 problem.detail = detail.clone();
                 return Ok(Ruling::Refuse(problem));
@@ -138,6 +137,13 @@ impl Ledger {
         self.take(&leaf).map_err(|why| Problem::internal(&why))?;
         Ok(leaf)
     }
+}
+
+/// What cannot be read is no request that a gate denied; and a head that somebody posted is refused to him, not to the service
+/// that asks in its name.
+fn is_no_leaf(code: Code, caller: &Identity, operation: &Operation) -> bool {
+    let posted = caller.class == Class::ServiceKey && operation.tool == head::SUBMIT.tool;
+    posted || code == Code::Malformed || code == Code::ToolUnknown
 }
 
 /// Checks an operation that only reads: who asks, and when he signed. A read is no leaf, so its nonce is not used up.

@@ -89,6 +89,11 @@ pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
             .with_hint(service.hint())
             .run()
             .await?;
+        // In a pipe, whoever was to make the envelope has most likely failed.
+        ensure!(
+            !report.is_empty(),
+            "there was no envelope in the input: nothing was sent"
+        );
         Ok(ExitCode::from(report.exit_code()))
     })
 }

@@ -238,6 +238,11 @@ impl<W: Write> Report<W> {
         outcome.line().map_or(Ok(()), |line| self.out.line(line))
     }
 
+    /// Nothing was handed in.
+    pub fn is_empty(&self) -> bool {
+        self.codes == [0; 4]
+    }
+
     /// Of all of them.
     pub fn exit_code(&self) -> u8 {
         let seen: Vec<u8> = (0..4)

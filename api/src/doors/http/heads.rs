@@ -28,10 +28,6 @@ use crate::{
     submit,
 };
 
-/// A note that is longer is recorded with its log's own signatures alone: it must fit a signed payload of 40,000 bytes, with 63
-/// hashes of 47 beside it.
-const NOTE_WHOLE_MAX: usize = 32 << 10;
-
 pub(super) async fn submit(
     State(app): State<Shared>,
     Path(account): Path<String>,
@@ -69,8 +65,8 @@ async fn take(
         ask.map_err(|e| Problem::new(Code::Malformed, format!("query: {}", e.body_text())))?;
     let wanted = ask.wanted(&account)?;
     let (bytes, _held) = body::read(app, request, ADD_CHECKPOINT_BYTES_MAX).await?;
-    let posted = Posted::parse(&bytes)?;
     let version = account.reader().version();
+    let posted = Posted::parse(&bytes, &version)?;
     let envelope = match version.head_recorded(&posted.note, posted.proof.is_some()) {
         Some(index) => recorded(&account, index).await?,
         None => ask_service(app, &account, &version, &posted)?,
@@ -92,40 +88,40 @@ async fn take(
 
 impl Posted {
     /// A note alone, or as in add-checkpoint: `old` and a size, hashes, an empty line, the note.
-    fn parse(bytes: &[u8]) -> Result<Posted, Problem> {
+    fn parse(bytes: &[u8], version: &state::State) -> Result<Posted, Problem> {
         let malformed =
             |why: &dyn std::fmt::Display| Problem::new(Code::Malformed, why.to_string());
         if !bytes.starts_with(b"old ") {
             let note = Note::parse(bytes).map_err(|e| malformed(&e))?;
             return Ok(Posted {
-                note: short(&note),
+                note: bare(&note, version),
                 proof: None,
             });
         }
         let asked = AddCheckpoint::parse(bytes).map_err(|e| malformed(&e))?;
         let hashes: Vec<String> = asked.proof.iter().map(|hash| hash.to_base64()).collect();
         Ok(Posted {
-            note: short(&asked.note),
+            note: bare(&asked.note, version),
             proof: (!hashes.is_empty()).then_some((asked.old, hashes)),
         })
     }
 }
 
-/// The note as it came; a long one without its cosignatures, which are other readers' business.
-fn short(note: &Note<'_>) -> String {
-    let whole = note.to_string();
-    if whole.len() <= NOTE_WHOLE_MAX {
-        return whole;
-    }
-    // By their lengths, 72 and 2,428 bytes: no kind of log's signature has either.
-    let is_cosignature = |length: usize| matches!(length, 72 | 2_428);
-    let kept = note
+/// The note with one line, the tracked key's first. Nobody vouches for the other lines, and whoever brings a head could add as many
+/// as he likes: each would make another note of it, and another leaf.
+fn bare(note: &Note<'_>, version: &state::State) -> String {
+    let origin = note.text.split('\n').next().unwrap_or_default();
+    let Some(tracked) = version.heads.get(origin) else {
+        return note.to_string();
+    };
+    let own = note
         .signatures
         .iter()
-        .filter(|line| !is_cosignature(line.signature.len()))
-        .map(ToString::to_string);
-    let kept: Vec<String> = kept.collect();
-    countersign_verifier::note::join(note.text, kept.iter().map(String::as_str))
+        .find(|line| line.name == tracked.key.name && line.id == tracked.key.id);
+    match own {
+        Some(line) => countersign_verifier::note::join(note.text, [line.to_string().as_str()]),
+        None => note.to_string(),
+    }
 }
 
 /// The envelope of the leaf that records a head: asked again, the writer answers with that leaf.
