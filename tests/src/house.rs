@@ -358,6 +358,19 @@ fn layers_of_the_api_name_only_what_is_below_them() {
 }
 
 #[test]
+fn every_decision_has_a_number_of_its_own() {
+    let folder = workspace().join("docs/decisions");
+    let rows = std::fs::read_dir(folder).expect("the decisions").flatten();
+    let mut seen = std::collections::BTreeMap::new();
+    for name in rows.map(|row| row.file_name().to_string_lossy().into_owned()) {
+        let number = name.split('-').next().unwrap_or_default().to_owned();
+        if let Some(other) = seen.insert(number, name.clone()) {
+            panic!("{name} and {other} have one number");
+        }
+    }
+}
+
+#[test]
 fn the_state_is_pure() {
     let mut faults = Vec::new();
     for source in sources(&["api/src/state"]) {
