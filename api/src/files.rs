@@ -15,7 +15,7 @@ pub fn raise_limit(connections: usize) {
             current: limit.maximum,
             ..limit
         };
-        match setrlimit(Resource::Nofile, raised.clone()) {
+        match setrlimit(Resource::Nofile, raised) {
             Ok(()) => limit = raised,
             Err(error) => tracing::warn!(%error, "the limit of open files could not be raised"),
         }

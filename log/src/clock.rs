@@ -8,7 +8,7 @@
 /// The most that the wall clock may differ before writing stops, in nanoseconds: ten minutes.
 const TOLERANCE_NS: i128 = 600 * NS_PER_S;
 /// The same in milliseconds.
-pub(crate) const TOLERANCE_MS: i64 = 600_000;
+pub(crate) const TOLERANCE_MS: u64 = 600_000;
 /// Log time is drawn towards the wall clock by one part in 2,000 of the time that passes: 500 ppm.
 const SLEW_DIVISOR: i128 = 2_000;
 /// Closer than this to the wall clock, log time counts as having caught up, and earlier steps are forgotten.

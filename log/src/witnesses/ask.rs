@@ -17,6 +17,7 @@ use countersign_verifier::{
 use super::{Place, Reply, Transport};
 use crate::{
     prove::Prover,
+    publish::HeadSigner,
     reader::Reader,
     shared::Shared,
     store::{Head, Kept, StoreError},
@@ -25,6 +26,8 @@ use crate::{
 /// Hints followed for one head: one for a witness that we thought further or less far than it is, one for a change meanwhile.
 const TRIES: usize = 3;
 
+/// Cosignatures dated so far ahead of the reader's clock are accepted by verifiers, in seconds.
+const AHEAD_S_MAX: u64 = 30;
 /// So much of what a refusing witness says is shown.
 const SAID_CHARS: usize = 200;
 
@@ -37,6 +40,8 @@ pub(crate) struct Line {
     pub time: u64,
     /// The signature line, with its LF.
     pub line: String,
+    /// Dated further ahead of our clock than verifiers put up with: it counts for nothing, there as here.
+    pub ahead: bool,
 }
 
 /// A head that this log has signed and does not have: a running clone, or a store put back from an older copy.
@@ -65,6 +70,7 @@ pub(crate) struct Asker<V> {
     pub shared: Arc<Shared<V>>,
     pub transport: Arc<dyn Transport>,
     pub log_key: VerifierKey,
+    pub signer: Arc<HeadSigner>,
     pub place: Place,
 }
 
@@ -143,6 +149,7 @@ impl<V: Send + Sync + 'static> Asker<V> {
                     witness: *witness,
                     time,
                     line: line.to_string(),
+                    ahead: time > self.shared.wall_ms() / 1_000 + AHEAD_S_MAX,
                 });
             }
         }

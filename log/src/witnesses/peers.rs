@@ -8,7 +8,10 @@ use std::{
 use countersign_verifier::{policy::Policy, vkey::VerifierKey};
 
 use super::{Answer, Place, Probe, Transport, WitnessStatus, ask::Asker, places};
-use crate::{publish::Notice, shared::Shared};
+use crate::{
+    publish::{HeadSigner, Notice},
+    shared::Shared,
+};
 
 /// A witness that fails is left alone for this long, then twice as long after each further failure.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -43,7 +46,7 @@ pub(super) struct Peers<V> {
     shared: Arc<Shared<V>>,
     transport: Arc<dyn Transport>,
     runtime: tokio::runtime::Handle,
-    log_key: VerifierKey,
+    signer: Arc<HeadSigner>,
     notices: mpsc::Sender<Notice>,
 }
 
@@ -52,7 +55,7 @@ impl<V: Send + Sync + 'static> Peers<V> {
     pub(super) fn new(
         shared: Arc<Shared<V>>,
         (transport, runtime): (Arc<dyn Transport>, tokio::runtime::Handle),
-        log_key: VerifierKey,
+        signer: Arc<HeadSigner>,
         notices: mpsc::Sender<Notice>,
         (present, of_guard): (&Policy, &Policy),
     ) -> Peers<V> {
@@ -78,7 +81,7 @@ impl<V: Send + Sync + 'static> Peers<V> {
             shared,
             transport,
             runtime,
-            log_key,
+            signer,
             notices,
         }
     }
@@ -98,7 +101,8 @@ impl<V: Send + Sync + 'static> Peers<V> {
             let asker = Asker {
                 shared: self.shared.clone(),
                 transport: self.transport.clone(),
-                log_key: self.log_key.clone(),
+                log_key: self.signer.signer.vkey().clone(),
+                signer: self.signer.clone(),
                 place: peer.place.clone(),
             };
             let work = ask(asker, peer.holds);

@@ -41,7 +41,7 @@ const RETRY: Duration = Duration::from_millis(250);
 enum Guard {
     /// What they are asked about, and the policy by which the newest published head counts.
     Asking {
-        known: Arc<Vec<Kept>>,
+        newest: Arc<Kept>,
         judges: Policy,
     },
     Passed,
@@ -86,13 +86,13 @@ impl<V: Send + Sync + 'static> Rounds<V> {
         notices: mpsc::Sender<Notice>,
         clock_accepted: bool,
     ) -> Result<Rounds<V>, StoreError> {
-        let known = guarding::known(&shared, &signer)?;
-        let size = known.first().map_or(0, |kept| kept.head.size);
+        let newest = guarding::newest(&shared, &signer)?;
+        let size = newest.head.size;
         let judges = witnesses.eras.for_size(size).unwrap_or(&policy).clone();
         let peers = Peers::new(
             shared.clone(),
             (witnesses.transport, witnesses.runtime),
-            signer.signer.vkey().clone(),
+            signer.clone(),
             notices,
             (&policy, &judges),
         );
@@ -101,7 +101,7 @@ impl<V: Send + Sync + 'static> Rounds<V> {
             guard: match judges.quorum() {
                 None => Guard::Passed,
                 Some(_) => Guard::Asking {
-                    known: Arc::new(known),
+                    newest: Arc::new(newest),
                     judges,
                 },
             },
@@ -176,13 +176,13 @@ impl<V: Send + Sync + 'static> Rounds<V> {
     fn step(&mut self) -> Result<(), StoreError> {
         match &self.guard {
             Guard::Refused => return Ok(()),
-            Guard::Asking { known, .. } => {
-                let known = known.clone();
+            Guard::Asking { newest, .. } => {
+                let newest = newest.clone();
                 self.peers.ask(
                     |peer| !peer.same,
                     |asker, _| {
-                        let known = known.clone();
-                        async move { Sent::Probe(asker.probe(&known).await) }
+                        let newest = newest.clone();
+                        async move { Sent::Probe(asker.probe(&newest).await) }
                     },
                 );
                 return Ok(());
@@ -205,6 +205,14 @@ impl<V: Send + Sync + 'static> Rounds<V> {
         match &self.round {
             // A refresh makes way for what is new.
             Some(round) if round.kept.head.size == published.size && grown => self.round = None,
+            // A client took a later head to a witness: nobody cosigns this one there any more, and nothing is lost by the next.
+            Some(round)
+                if round.passed
+                    && round.began.elapsed() >= self.pace.round_timeout
+                    && self.wanted.size > round.kept.head.size =>
+            {
+                self.round = None;
+            }
             Some(_) => return Ok(()),
             None => {}
         }
@@ -249,7 +257,14 @@ impl<V: Send + Sync + 'static> Rounds<V> {
         match answer {
             Answer::Cosigned(lines) => {
                 let time = lines.iter().map(|line| line.time).max().unwrap_or(0);
-                self.peers.well(peer, size, time);
+                if lines.iter().all(|line| line.ahead) {
+                    let why = format!(
+                        "its cosignature is dated ahead of this clock, at {time} s, and counts for nothing"
+                    );
+                    self.peers.ill(peer, Some(size), why);
+                } else {
+                    self.peers.well(peer, size, time);
+                }
                 for round in [&mut self.round, &mut self.last].into_iter().flatten() {
                     if round.kept.head.size == size {
                         round
@@ -258,7 +273,15 @@ impl<V: Send + Sync + 'static> Rounds<V> {
                     }
                 }
             }
-            Answer::Failed(holds, why) => self.peers.ill(peer, holds, why),
+            Answer::Failed(holds, why) => {
+                let committed = self.shared.committed.load().head.size;
+                if let Some(round) = &mut self.round
+                    && holds.is_some_and(|held| held > round.kept.head.size && held <= committed)
+                {
+                    round.passed = true;
+                }
+                self.peers.ill(peer, holds, why);
+            }
             Answer::Ahead(ahead) => self.refuse(peer, &ahead),
         }
         self.show_status();

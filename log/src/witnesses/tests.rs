@@ -515,6 +515,69 @@ fn a_head_that_one_witness_holds_is_remembered_over_restarts() {
 }
 
 #[test]
+fn a_head_that_a_client_took_to_a_witness_holds_nothing_up() {
+    let mut world = World::new(2, 2, 0);
+    world.ready();
+    world.witnessed("a");
+    world.net.set(1, Mood::Dead);
+    world.net.set(2, Mood::Dead);
+    assert_eq!(world.write("b", Until::Included), Ok((2, true)));
+    wait(|| !world.error(1).is_empty() && !world.error(2).is_empty());
+    // Two more heads that clients alone have seen; somebody takes the first of them to both witnesses, and a third replaces it.
+    assert_eq!(world.write("c", Until::Included), Ok((3, true)));
+    let reader = world.log().reader();
+    let taken = reader.signed();
+    let held = Checkpoint::parse(Note::parse(taken.note.as_bytes()).unwrap().text).unwrap();
+    assert_eq!(world.write("d", Until::Included), Ok((4, true)));
+    for n in 1..=2 {
+        world.net.with(n, |fake| {
+            fake.held = Some((held.clone(), taken.note.clone()));
+            fake.cosigned.push(held.clone());
+        });
+    }
+    let (store, policy) = (world.store.copy(), world.policy.clone());
+    // While it runs, and after a restart.
+    world.net.set(1, Mood::Good);
+    world.net.set(2, Mood::Good);
+    wait(|| world.published().0 == 5);
+    world.check();
+    let mut again = World::new(2, 2, 0);
+    assert_eq!(again.policy, policy);
+    again.store = Arc::new(store);
+    for n in 1..=2 {
+        again.net.with(n, |fake| {
+            fake.held = Some((held.clone(), taken.note.clone()))
+        });
+    }
+    again.start();
+    wait(|| again.published().0 == 5);
+    assert_eq!(again.witnessed("e"), 5);
+}
+
+#[test]
+fn a_cosignature_that_verifiers_do_not_count_publishes_nothing() {
+    let mut world = World::new(2, 3, 0);
+    world.ready();
+    world.net.set(3, Mood::Dead);
+    world.net.with(1, |fake| fake.clock = 3_600);
+    let (_, reached) = world
+        .write_to(
+            world.log(),
+            "a",
+            Until::Witnessed,
+            Duration::from_millis(300),
+        )
+        .unwrap();
+    assert!(!reached);
+    wait(|| world.error(1).contains("ahead"));
+    assert_eq!(world.published().0, 1);
+    // Nor does a time beyond all reckoning hide the others'.
+    world.net.with(1, |fake| fake.clock = i64::MAX / 2);
+    world.net.set(3, Mood::Good);
+    wait(|| world.published() == (2, vec!["w2".into(), "w3".into()]));
+}
+
+#[test]
 fn nothing_is_written_before_the_witnesses_have_answered() {
     let mut world = World::new(2, 3, 0);
     for n in 1..=3 {
@@ -659,7 +722,7 @@ fn an_idle_log_refreshes_its_cosignatures() {
     world.witnessed("a");
     let note = world.log().reader().published().note.clone();
     for n in 1..=2 {
-        world.net.with(n, |fake| fake.clock = 100);
+        world.net.with(n, |fake| fake.clock = 20);
     }
     wait(|| world.log().reader().published().note != note && world.published().1.len() == 2);
     assert_eq!(world.published().0, 2, "and adds no leaf");
@@ -676,7 +739,7 @@ fn a_clock_that_a_quorum_disputes_stops_writing_and_one_witness_alone_does_not()
     }
     world.net.with(2, |fake| fake.clock = 90_000);
     world.net.set(3, Mood::Dead);
-    world.witnessed("last");
+    assert!(world.write("last", Until::Sequenced).is_ok());
     wait(|| {
         let _ = world.write("x", Until::Sequenced);
         matches!(world.log().status().stop, Some(Stop::Clock(_)))

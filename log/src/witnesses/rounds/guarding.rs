@@ -89,19 +89,14 @@ impl<V: Send + Sync + 'static> Rounds<V> {
     }
 }
 
-/// What the guard asks about: the newest published checkpoint and those signed after it, smallest first. Where nothing was ever
-/// published the empty tree's comes first, to which a witness that never cosigned gives 200; it is stored before it leaves.
-pub(super) fn known<V>(shared: &Shared<V>, signer: &HeadSigner) -> Result<Vec<Kept>, StoreError> {
+/// What the guard asks about: the newest published checkpoint. Where nothing was ever published it is the empty tree's, to which a
+/// witness that never cosigned gives 200; it is stored before it leaves.
+pub(super) fn newest<V>(shared: &Shared<V>, signer: &HeadSigner) -> Result<Kept, StoreError> {
     let store = &shared.store;
-    let first = match store.published()? {
-        Some(published) => signer.sign(&published.head),
-        None => {
-            let empty = signer.sign(&Head::EMPTY);
-            store.keep(Stage::Signed { replaces: None }, &empty)?;
-            empty
-        }
-    };
-    let later = store.signed()?.into_iter();
-    let later = later.filter(|kept| kept.head.size > first.head.size);
-    Ok([first.clone()].into_iter().chain(later).collect())
+    if let Some(published) = store.published()? {
+        return Ok(signer.sign(&published.head));
+    }
+    let empty = signer.sign(&Head::EMPTY);
+    store.keep(Stage::Signed { replaces: None }, &empty)?;
+    Ok(empty)
 }

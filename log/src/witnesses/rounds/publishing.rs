@@ -55,11 +55,11 @@ impl<V: Send + Sync + 'static> Rounds<V> {
 
     /// Publishes the head whose quorum is met, and again with each line that comes late.
     pub(super) fn publish_met(&mut self) -> Result<(), StoreError> {
+        self.check_clock();
         if let Some(round) = &self.round
             && round.is_met(&self.policy)
         {
             self.publish(round)?;
-            self.check_clock();
             self.last = self.round.take();
             return Ok(());
         }
@@ -93,13 +93,18 @@ impl<V: Send + Sync + 'static> Rounds<V> {
 
     /// Not one witness's clock but all of a quorum's say that ours is wrong: leaves stamped by it would not be believed.
     fn check_clock(&self) {
-        let Some(round) = self.round.as_ref().filter(|_| !self.clock_accepted) else {
+        let met = |round: &&Round| !self.clock_accepted && round.is_met_at_any_time(&self.policy);
+        let Some(round) = self.round.as_ref().filter(met) else {
             return;
         };
         let now = i64::try_from(self.shared.wall_ms()).unwrap_or(i64::MAX);
         let apart = |line: &Line| now.saturating_sub_unsigned(line.time.saturating_mul(1_000));
-        if let Some(least) = round.lines.values().map(apart).min_by_key(|ms| ms.abs())
-            && least.abs() > crate::clock::TOLERANCE_MS
+        if let Some(least) = round
+            .lines
+            .values()
+            .map(apart)
+            .min_by_key(|ms| ms.unsigned_abs())
+            && least.unsigned_abs() > crate::clock::TOLERANCE_MS
         {
             self.shared.disputed_ms.store(least, Ordering::Relaxed);
         }

@@ -13,6 +13,8 @@ pub(super) struct Round {
     pub began: Instant,
     /// By place in the policy.
     pub lines: BTreeMap<usize, Line>,
+    /// A witness says that it holds a later head of this log.
+    pub passed: bool,
 }
 
 impl Round {
@@ -21,6 +23,7 @@ impl Round {
             kept,
             began: Instant::now(),
             lines: BTreeMap::new(),
+            passed: false,
         }
     }
 
@@ -30,10 +33,19 @@ impl Round {
         peer.present && !peer.place.keys.iter().any(cosigned)
     }
 
-    /// Whether the quorum has cosigned it.
+    /// Whether the quorum has cosigned it, by cosignatures that verifiers count.
     pub fn is_met(&self, policy: &Policy) -> bool {
+        self.meets(policy, |line| !line.ahead)
+    }
+
+    /// Whether the quorum has cosigned it, whatever the time.
+    pub fn is_met_at_any_time(&self, policy: &Policy) -> bool {
+        self.meets(policy, |_| true)
+    }
+
+    fn meets(&self, policy: &Policy, counts: impl Fn(&Line) -> bool) -> bool {
         let mut cosigned = vec![false; policy.witnesses().len()];
-        for at in self.lines.keys() {
+        for (at, _) in self.lines.iter().filter(|(_, line)| counts(line)) {
             cosigned[*at] = true;
         }
         policy.quorum_met(&cosigned)
@@ -42,7 +54,8 @@ impl Round {
     /// The log's signed note and the lines of its witnesses.
     pub fn note(&self) -> String {
         let mut note = self.kept.note.clone();
-        note.extend(self.lines.values().map(|line| line.line.as_str()));
+        let counted = self.lines.values().filter(|line| !line.ahead);
+        note.extend(counted.map(|line| line.line.as_str()));
         note
     }
 }
