@@ -91,10 +91,9 @@ impl Witness {
             }
         })?;
         let store = RocksStore::open(&dir.db(), &dir.commits())?;
-        let mut witness =
-            Witness::with_forks(keys, Arc::new(store), Box::new(clock::wall), |roster| {
-                Forks::open(&dir.forks(), |log, file| evidence::holds(roster, log, file))
-            })?;
+        let mut witness = Witness::with_forks(keys, Arc::new(store), clock::wall(), |roster| {
+            Forks::open(&dir.forks(), |log, file| evidence::holds(roster, log, file))
+        })?;
         witness._held = Some(held);
         Ok(witness)
     }
