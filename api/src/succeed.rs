@@ -113,7 +113,19 @@ pub fn run(dir: &DataDir, old: &Parts, plan: &Plan) -> Result<Succeeded, Succeed
         public: old.public,
         witnesses: Vec::new(),
     };
-    let folder = dir.account(&plan.name).root().to_owned();
+    let files = dir.account(&plan.name);
+    if again && files.log_vkey().is_file() {
+        // It is whole: what an earlier attempt did not come to is to tell the directory's own witnesses.
+        let vkey = std::fs::read_to_string(files.log_vkey()).map_err(file(files.log_vkey()))?;
+        let vkey = vkey.trim().to_owned();
+        local_witnesses::admit(dir, &vkey)?;
+        return Ok(Succeeded {
+            vkey,
+            predecessor,
+            nothing,
+        });
+    }
+    let folder = files.root().to_owned();
     if again && folder.exists() {
         // Of an attempt that did not come to its end: without its vkey it is no account.
         std::fs::remove_dir_all(&folder).map_err(file(folder))?;
@@ -140,7 +152,7 @@ fn check_names(dir: &DataDir, old: &Parts, plan: &Plan) -> Result<(), SucceedErr
         );
     }
     let (new, marked) = (dir.account(&plan.name), old.files.succeeded().exists());
-    if new.log_vkey().exists() || (new.root().exists() && !marked) {
+    if new.root().exists() && !marked {
         return taken("there is an account of this name already");
     }
     Ok(())

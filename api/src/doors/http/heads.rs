@@ -63,7 +63,9 @@ async fn take(
         .clone();
     let Query(ask) =
         ask.map_err(|e| Problem::new(Code::Malformed, format!("query: {}", e.body_text())))?;
-    let wanted = ask.wanted(&account)?;
+    let mut wanted = ask.wanted(&account)?;
+    // A private account's checkpoint is for those who may read it.
+    wanted.proof &= account.public || super::token(app, request.headers())?.is_some();
     let (bytes, _held) = body::read(app, request, ADD_CHECKPOINT_BYTES_MAX).await?;
     let version = account.reader().version();
     let posted = Posted::parse(&bytes, &version)?;
