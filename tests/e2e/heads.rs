@@ -1,5 +1,12 @@
 //! Heads of other logs: tracked, taken, proved, and never asked for by the service itself.
 
+use countersign_verifier::{
+    checkpoint::Checkpoint,
+    hash::sha256,
+    key::{Algorithm, PrivateKey},
+    note::join,
+    vkey::NoteSigner,
+};
 use serde_json::{Value, json};
 
 use super::audit::Copy;
@@ -118,6 +125,49 @@ fn real_checkpoints_are_recorded_or_refused_for_the_right_reason() {
 }
 
 /// The command line's `head submit` of a log, against a rig's account.
+#[test]
+fn a_head_is_one_leaf_whoever_adds_lines_to_it_and_hides_no_other() {
+    let mut rig = Rig::up();
+    let Ok(PrivateKey::Ed25519(key)) = PrivateKey::from_secret(Algorithm::Ed25519, &[7; 32]) else {
+        panic!("an Ed25519 key")
+    };
+    let signer = NoteSigner::new("other.example/log", key).expect("a name");
+    let head = |size: u64, root: &str, junk: &str| {
+        let checkpoint = Checkpoint {
+            origin: "other.example/log".into(),
+            size,
+            root: sha256(root.as_bytes()),
+            extensions: Vec::new(),
+        };
+        let text = checkpoint.to_text();
+        join(&text, [signer.sign(&text).as_str(), junk])
+    };
+    let vkey = signer.vkey().to_string();
+    let tracked = rig.call(
+        "head_track",
+        json!({"vkey": vkey, "origin": "other.example/log"}),
+    );
+    assert_eq!(tracked.status, 200, "{}", tracked.text());
+    assert_eq!(
+        outcome(&post(&mut rig, &head(10, "ten", ""))).0,
+        "consistent"
+    );
+    let (_, index) = outcome(&post(&mut rig, &head(20, "twenty", "")));
+    let size = rig.size();
+    for n in 0..70 {
+        let junk = format!("\u{2014} junk{n} AAAAAAAA\n");
+        let mut again = head(20, "twenty", &junk);
+        if n % 2 == 0 {
+            // The same line twice is one, too.
+            let own = again.lines().find(|line| line.contains(" other.example"));
+            again += &format!("{}\n", own.expect("its line"));
+        }
+        assert_eq!(outcome(&post(&mut rig, &again)).1, index);
+    }
+    assert_eq!(rig.size(), size, "none of them is a leaf");
+    assert_eq!(outcome(&post(&mut rig, &head(10, "another", ""))).0, "fork");
+}
+
 fn submit(rig: &mut Rig, log: &str) -> (Option<i32>, String) {
     let output = clean(countersign())
         .args(["head", "submit", log, "--dir"])

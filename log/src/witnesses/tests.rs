@@ -578,6 +578,15 @@ fn a_cosignature_that_verifiers_do_not_count_publishes_nothing() {
 }
 
 #[test]
+fn a_writer_that_panics_keeps_nobody_from_closing() {
+    let mut world = World::new(2, 3, 0);
+    world.ready();
+    assert_eq!(world.write("panic", Until::Witnessed), Err(Stop::Died));
+    wait(|| matches!(world.log().status().stop, Some(Stop::Died)));
+    world.log().close();
+}
+
+#[test]
 fn nothing_is_written_before_the_witnesses_have_answered() {
     let mut world = World::new(2, 3, 0);
     for n in 1..=3 {

@@ -103,6 +103,7 @@ impl Judge for Bytes {
             self.next_due().is_none_or(|due| due > context.at),
             "nothing due is left when a request is judged"
         );
+        assert!(request != b"panic", "told to panic");
         if request.starts_with(b"no") {
             return Ok(Ruling::Refuse("no"));
         }
