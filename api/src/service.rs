@@ -276,7 +276,7 @@ pub fn print_ready(app: &App) -> io::Result<()> {
             url = app.url(),
             name = account.name,
             vkey = account.vkey,
-            policy = account.dir.policy_for_verifiers().display(),
+            policy = account.dir.policy().display(),
             dir = app.dir.root().display(),
         )?;
     }

@@ -44,29 +44,49 @@ pub enum GuardError {
     Store(#[from] StoreError),
 }
 
-/// Compares everything that is known to have left the process with the committed tree.
+/// Compares everything that is known to have left the process with the committed tree. What it gives is why nothing may be written
+/// although what is here agrees with itself: a witness once showed what is still missing.
 ///
 /// # Errors
 /// See [`GuardError`]: nothing may then be signed.
-pub fn check(store: &dyn Store, edge: &Edge) -> Result<(), GuardError> {
-    for (what, head) in known(store)? {
+pub fn check(store: &dyn Store, edge: &Edge) -> Result<Option<String>, GuardError> {
+    for (what, head) in recorded(store)? {
         compare(store, edge, what, &head)?;
     }
-    Ok(())
+    Ok(missing(store, edge)?)
+}
+
+fn missing(store: &dyn Store, edge: &Edge) -> Result<Option<String>, StoreError> {
+    let Some(ahead) = store.ahead()? else {
+        return Ok(None);
+    };
+    match compare(
+        store,
+        edge,
+        "a checkpoint that a witness showed",
+        &ahead.head,
+    ) {
+        Ok(()) => Ok(None),
+        Err(GuardError::Store(error)) => Err(error),
+        Err(why) => Ok(Some(format!(
+            "{why}. `countersign recover` brings back what is missing, `countersign succeed` begins a successor"
+        ))),
+    }
 }
 
 /// Every head that is known to have left the process, and what it is known from.
 pub(crate) fn known(store: &dyn Store) -> Result<Vec<(&'static str, Head)>, StoreError> {
+    let shown = store.ahead()?;
+    let shown = shown.map(|kept| ("a checkpoint that a witness showed", kept.head));
+    Ok(recorded(store)?.into_iter().chain(shown).collect())
+}
+
+fn recorded(store: &dyn Store) -> Result<Vec<(&'static str, Head)>, StoreError> {
     let published = store.published()?;
     let mut known: Vec<_> = published
         .iter()
         .map(|kept| ("a published checkpoint", kept.head))
         .chain(store.tidemark()?.map(|head| ("a published head", head)))
-        .chain(
-            store
-                .ahead()?
-                .map(|kept| ("a checkpoint that a witness showed", kept.head)),
-        )
         .collect();
     let signed = store.signed()?.into_iter();
     known.extend(signed.map(|kept| ("a signed checkpoint", kept.head)));
@@ -147,7 +167,7 @@ mod tests {
                 let (store, edge) = store_with(&[b"a", b"b"]);
                 store.keep(stage, &kept(size, root)).unwrap();
                 let found = match check(&store, &edge) {
-                    Ok(()) => "ok",
+                    Ok(_) => "ok",
                     Err(GuardError::Behind { .. }) => "behind",
                     Err(GuardError::Differs { .. }) => "differs",
                     Err(GuardError::Store(_)) => "store",

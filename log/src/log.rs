@@ -106,13 +106,13 @@ impl<J: Judge> Log<J> {
 
     fn begin(mut options: Options<J>, unguarded: bool) -> Result<Log<J>, StartError> {
         let loaded = load(&*options.store, &mut options.judge)?;
-        guard::check(&*options.store, &loaded.edge)?;
+        let missing = guard::check(&*options.store, &loaded.edge)?.map(Stop::Guard);
         let (clock, fault) = LogClock::start(loaded.last_at, options.clocks.read());
         if let Some(fault) = &fault {
             tracing::error!(%fault, "writing does not start until the clock is accepted");
         }
         let shared = Arc::new(Shared {
-            gate: ArcSwapOption::empty(),
+            gate: ArcSwapOption::from_pointee(missing),
             witnesses: ArcSwap::default(),
             disputed_ms: 0.into(),
             clocks: options.clocks.clone(),

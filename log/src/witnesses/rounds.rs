@@ -99,6 +99,8 @@ impl<V: Send + Sync + 'static> Rounds<V> {
         let rounds = Rounds {
             // Where the newest published head had no quorum, nobody was promised anything about it.
             guard: match judges.quorum() {
+                // An earlier process was shown that something is missing here.
+                _ if shared.gate.load().is_some() => Guard::Refused,
                 None => Guard::Passed,
                 Some(_) => Guard::Asking {
                     newest: Arc::new(newest),
