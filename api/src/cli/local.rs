@@ -1,5 +1,7 @@
 //! An account on this machine, for commands that work on its files.
 
+use std::{fs, path::PathBuf};
+
 use anyhow::{Context as _, bail};
 use clap::Args;
 use countersign_verifier::vkey::VerifierKey;
@@ -33,6 +35,13 @@ pub struct Local {
     pub files: AccountDir,
     /// Its log's verifier key, as the files say.
     pub vkey: String,
+}
+
+/// The checkpoints in these files, as they are.
+pub fn heads(files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
+    let read =
+        |path: &PathBuf| fs::read_to_string(path).with_context(|| format!("{}", path.display()));
+    files.iter().map(read).collect()
 }
 
 /// What a process answers whose directory another one holds.

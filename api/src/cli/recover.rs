@@ -1,14 +1,18 @@
 //! `countersign recover`: bring back the leaves that a directory has lost.
 
-use std::{fs, path::PathBuf, process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use anyhow::Context as _;
 use clap::Args;
 use countersign_verifier::policy::Quorum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{
-    Fail, REFUSED, foreign::ReadingArgs, foreign::explain, local::LocalArg, out::Out, out::note,
+    Fail, REFUSED,
+    foreign::ReadingArgs,
+    foreign::explain,
+    local::{self, LocalArg},
+    out::Out,
+    out::note,
 };
 use crate::{
     account::Parts,
@@ -42,11 +46,6 @@ pub struct RecoverArgs {
 pub fn run(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
     let local = args.local.open()?;
     let _held = local.hold()?;
-    let heads: anyhow::Result<Vec<String>> = args
-        .head
-        .iter()
-        .map(|path| fs::read_to_string(path).with_context(|| format!("{}", path.display())))
-        .collect();
     let parts = Parts::read(&local.dir, &local.name)?;
     let source = args.reading.open(&args.from)?;
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -56,7 +55,7 @@ pub fn run(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
     bar.enable_steady_tick(Duration::from_secs(1));
     let plan = Plan {
         source: &source,
-        heads: heads?,
+        heads: local::heads(&args.head)?,
         progress: &|done, all| {
             bar.set_length(all);
             bar.set_position(done);

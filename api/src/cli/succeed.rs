@@ -1,13 +1,12 @@
 //! `countersign succeed`: begin the log that goes on from one that cannot be recovered.
 
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode};
 
-use anyhow::Context as _;
 use clap::Args;
 
 use super::{
     Fail, REFUSED,
-    local::LocalArg,
+    local::{self, LocalArg},
     out::{Out, note},
 };
 use crate::{
@@ -43,16 +42,11 @@ pub struct SucceedArgs {
 pub fn run(args: &SucceedArgs) -> anyhow::Result<ExitCode> {
     let local = args.local.open()?;
     let _held = local.hold()?;
-    let heads: anyhow::Result<Vec<String>> = args
-        .head
-        .iter()
-        .map(|path| fs::read_to_string(path).with_context(|| format!("{}", path.display())))
-        .collect();
     let old = Parts::read(&local.dir, &local.name)?;
     let plan = Plan {
         name: args.name.clone(),
         origin: args.origin.clone(),
-        heads: heads?,
+        heads: local::heads(&args.head)?,
     };
     let begun = succeed::run(&local.dir, &old, &plan).map_err(|error| match error {
         SucceedError::Recover(_) | SucceedError::Another { .. } => {

@@ -1,21 +1,19 @@
 //! Heads of other logs: the tools.
 
 use countersign_verifier::leaf::Millis;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Argument, Handler, Tool};
+use super::{
+    Argument, Handler, Tool,
+    page::{PAGING, page},
+};
 use crate::{
-    error::{Code, Problem},
+    error::Problem,
     state::{
         State,
         head::{Seen, Tracked},
-        verb::arguments,
     },
 };
-
-const PAGE_MAX: usize = 200;
-const PAGE: usize = 100;
 
 /// `head_track`.
 pub const TRACK: Tool = Tool {
@@ -65,38 +63,14 @@ pub const SUBMIT: Tool = Tool {
 pub const LIST: Tool = Tool {
     name: "head_list",
     summary: "Lists the tracked logs in order of origin, each with its last proved head, since when heads come unproven, and the leaves of a fork.",
-    arguments: &[
-        Argument {
-            name: "limit",
-            kind: "integer",
-            required: false,
-            about: "1 to 200; 100 if absent",
-        },
-        Argument {
-            name: "cursor",
-            kind: "string",
-            required: false,
-            about: "`next` of the page before",
-        },
-    ],
+    arguments: &PAGING,
     example: r#"{"limit":50}"#,
     handler: Handler::Read(list),
 };
 
-#[derive(Deserialize)]
-struct Page {
-    limit: Option<usize>,
-    cursor: Option<String>,
-}
-
 fn list(state: &State, asked: &Value) -> Result<Value, Problem> {
-    let malformed = |why: String| Problem::new(Code::Malformed, why);
-    let page: Page = arguments(asked).map_err(malformed)?;
-    let limit = page.limit.unwrap_or(PAGE);
-    if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(malformed(format!("limit: 1 to {PAGE_MAX}")).with("pointer", "/limit"));
-    }
-    let rows: Vec<&Tracked> = state.heads.page(page.cursor.as_deref(), limit).collect();
+    let (limit, cursor) = page(asked)?;
+    let rows: Vec<&Tracked> = state.heads.page(cursor.as_deref(), limit).collect();
     let next = (rows.len() == limit)
         .then(|| rows.last().map(|tracked| tracked.origin.clone()))
         .flatten();

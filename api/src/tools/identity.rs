@@ -1,17 +1,16 @@
 //! Identities and what is taken as a receipt: the tools.
 
 use countersign_verifier::{base64, key::IdentityId};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Argument, Handler, Tool};
+use super::{
+    Argument, Handler, Tool,
+    page::{PAGING, page},
+};
 use crate::{
     error::{Code, Problem},
-    state::{Identity, State, verb::arguments},
+    state::{Identity, State},
 };
-
-const PAGE_MAX: usize = 200;
-const PAGE: usize = 100;
 
 const PUBLIC_KEY: Argument = Argument {
     name: "public_key",
@@ -88,20 +87,7 @@ pub const REVOKE: Tool = Tool {
 pub const LIST: Tool = Tool {
     name: "identity_list",
     summary: "Lists the identities of the account, the revoked ones included, in order of id.",
-    arguments: &[
-        Argument {
-            name: "limit",
-            kind: "integer",
-            required: false,
-            about: "1 to 200; 100 if absent",
-        },
-        Argument {
-            name: "cursor",
-            kind: "string",
-            required: false,
-            about: "`next` of the page before",
-        },
-    ],
+    arguments: &PAGING,
     example: r#"{"limit":50}"#,
     handler: Handler::Read(list),
 };
@@ -143,26 +129,14 @@ fn with(effect: &Map<String, Value>, arguments: &Value, name: &str) -> Value {
     Value::Object(result)
 }
 
-#[derive(Deserialize)]
-struct Page {
-    limit: Option<usize>,
-    cursor: Option<String>,
-}
-
 fn list(state: &State, asked: &Value) -> Result<Value, Problem> {
-    let malformed = |why: String| Problem::new(Code::Malformed, why);
-    let page: Page = arguments(asked).map_err(malformed)?;
-    let limit = page.limit.unwrap_or(PAGE);
-    if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(malformed(format!("limit: 1 to {PAGE_MAX}")).with("pointer", "/limit"));
-    }
-    let after: Option<IdentityId> =
-        match page.cursor {
-            Some(cursor) => Some(cursor.parse().map_err(|_| {
-                malformed("cursor: not one of ours".into()).with("pointer", "/cursor")
-            })?),
-            None => None,
-        };
+    let (limit, cursor) = page(asked)?;
+    let after: Option<IdentityId> = match cursor {
+        Some(cursor) => Some(cursor.parse().map_err(|_| {
+            Problem::new(Code::Malformed, "cursor: not one of ours").with("pointer", "/cursor")
+        })?),
+        None => None,
+    };
     let rows: Vec<&Identity> = state.identities.page(after, limit).collect();
     let next = (rows.len() == limit)
         .then(|| rows.last().map(|i| i.id.to_string()))

@@ -7,6 +7,7 @@ use crate::{error::Problem, state::State};
 pub mod closed;
 pub mod head;
 pub mod identity;
+mod page;
 
 /// One argument of a tool.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,8 @@
 //! What is asked of an answer, and the answer to a written leaf.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use axum::extract::{Query, rejection::QueryRejection};
 use countersign_verifier::leaf::Leaf;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,6 +16,26 @@ use crate::{
     query,
     submit::{Dropped, Wait, Wanted, Written},
 };
+
+/// The account that is written to, by its name alone, and what the query asks of the answer.
+///
+/// # Errors
+/// `NotFound`; `Malformed`, naming the parameter.
+pub(super) fn asked(
+    app: &App,
+    account: &str,
+    ask: Result<Query<Ask>, QueryRejection>,
+) -> Result<(Arc<Account>, Wanted), Problem> {
+    let account = app
+        .accounts
+        .get(account)
+        .ok_or_else(|| Problem::new(Code::NotFound, "no account of this name here"))?
+        .clone();
+    let Query(ask) =
+        ask.map_err(|e| Problem::new(Code::Malformed, format!("query: {}", e.body_text())))?;
+    let wanted = ask.wanted(&account)?;
+    Ok((account, wanted))
+}
 
 /// `wait`, `deadline_ms` and `include`, as query parameters of `/receipts` and as members of a tool's body.
 #[derive(Clone, Debug, Default, Deserialize)]

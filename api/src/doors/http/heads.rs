@@ -56,14 +56,7 @@ async fn take(
     request: HttpRequest,
 ) -> Result<Response, Problem> {
     // The tracked log's signature authenticates a head, in a private account too.
-    let account = app
-        .accounts
-        .get(account)
-        .ok_or_else(|| Problem::new(Code::NotFound, "no account of this name here"))?
-        .clone();
-    let Query(ask) =
-        ask.map_err(|e| Problem::new(Code::Malformed, format!("query: {}", e.body_text())))?;
-    let mut wanted = ask.wanted(&account)?;
+    let (account, mut wanted) = answer::asked(app, account, ask)?;
     // A private account's checkpoint is for those who may read it.
     wanted.proof &= account.public || super::token(app, request.headers())?.is_some();
     let (bytes, _held) = body::read(app, request, ADD_CHECKPOINT_BYTES_MAX).await?;

@@ -39,14 +39,7 @@ async fn take(
     request: HttpRequest,
 ) -> Result<Response, Problem> {
     // Its signatures authenticate a receipt, in a private account too; so the account's name is all that is looked at here.
-    let account = app
-        .accounts
-        .get(account)
-        .ok_or_else(|| Problem::new(Code::NotFound, "no account of this name here"))?
-        .clone();
-    let Query(ask) =
-        ask.map_err(|e| Problem::new(Code::Malformed, format!("query: {}", e.body_text())))?;
-    let wanted = ask.wanted(&account)?;
+    let (account, wanted) = answer::asked(app, account, ask)?;
     let has_token = token(app, request.headers())?.is_some();
     match body::media_type(&request).as_deref() {
         Some("application/json" | "application/vnd.dsse.envelope.v1+json") => {
