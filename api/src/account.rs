@@ -25,6 +25,7 @@ use crate::{
     ledger::Ledger,
     local_witnesses::{self, PolicyLine},
     quorum::QuorumError,
+    seat::Seats,
     state::{State, opened::Before},
     submit::Wait,
     witnessing,
@@ -51,6 +52,8 @@ pub struct Account {
     pub unguarded: bool,
     /// The log's verifier key.
     pub vkey: String,
+    /// The keys that the service keeps for seats.
+    pub seats: Seats,
     /// The key of its service identity, which speaks for what the service itself observes.
     pub service: PrivateKey,
     /// Where its files lie.
@@ -221,6 +224,8 @@ impl Account {
             .map_err(file(files.log_key()))?;
         write_secret(&files.service_key(), service_key.to_pem().as_bytes())
             .map_err(file(files.service_key()))?;
+        let secret = secret().map_err(file(files.seat_secret()))?;
+        write_secret(&files.seat_secret(), secret.as_bytes()).map_err(file(files.seat_secret()))?;
         write_public(&files.about(), about.as_bytes()).map_err(file(files.about()))?;
         let policy = match after {
             Some(after) => after.policy.replace(&after.vkey, &vkey),
@@ -258,7 +263,7 @@ impl Account {
             return Err(OpenError::Succeeded { path: succeeded });
         }
         let parts = Parts::read(dir, name)?;
-        let (ledger, service) = (parts.ledger()?, parts.service()?);
+        let (ledger, service, seats) = (parts.ledger()?, parts.service()?, parts.seats()?);
         let Parts {
             files,
             public,
@@ -297,6 +302,7 @@ impl Account {
             witnessed,
             unguarded,
             vkey,
+            seats,
             service,
             dir: files,
         })
@@ -349,6 +355,13 @@ pub fn generate() -> io::Result<PrivateKey> {
     getrandom::fill(&mut *secret).map_err(io::Error::other)?;
     PrivateKey::from_secret(countersign_verifier::key::Algorithm::Ed25519, &*secret)
         .map_err(io::Error::other)
+}
+
+/// A fresh secret of seats, as its file holds it.
+fn secret() -> io::Result<zeroize::Zeroizing<String>> {
+    let mut secret = zeroize::Zeroizing::new([0; 32]);
+    getrandom::fill(&mut *secret).map_err(io::Error::other)?;
+    Ok(zeroize::Zeroizing::new(base64::encode(&*secret) + "\n"))
 }
 
 /// A policy that the log's own signature meets.

@@ -8,6 +8,7 @@ use std::{
 use countersign_log::{Clocks, SystemClocks, store::rocks::Shared};
 use countersign_verifier::{
     hash::{Hash, sha256},
+    key::PrivateKey,
     leaf::Millis,
 };
 use serde_json::{Value, json};
@@ -196,6 +197,13 @@ impl App {
     #[must_use]
     pub fn owner_is_forgeable(&self) -> bool {
         self.dir.owner_key().exists()
+    }
+
+    /// The owner's private key, where it lies on this machine and can be read.
+    #[must_use]
+    pub fn owner_key(&self) -> Option<PrivateKey> {
+        let text = zeroize::Zeroizing::new(std::fs::read_to_string(self.dir.owner_key()).ok()?);
+        PrivateKey::parse(&text).ok()
     }
 
     /// The bounds that a client can meet, by name.

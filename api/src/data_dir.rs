@@ -248,6 +248,12 @@ impl AccountDir {
         self.root.join("service.key")
     }
 
+    /// `seat.secret`: 32 random bytes in base64, of which the keys of seats are made.
+    #[must_use]
+    pub fn seat_secret(&self) -> PathBuf {
+        self.root.join("seat.secret")
+    }
+
     /// `policy.d`: the policies by tree size, once there has been more than one.
     #[must_use]
     pub fn policies(&self) -> PathBuf {

@@ -124,7 +124,7 @@ impl Ledger {
         let mut leaf = Vec::new();
         // OK because events of our own are some hundred bytes.
         write_system(&mut leaf, Millis(at), event).expect("Ledger::system: an event that fits");
-        // OK because no client has a say in what these events hold.
+        // OK because these events follow from the state that they change, and no client has a say in their form.
         self.take(&leaf).expect("Ledger::system: our own event");
         Entry {
             leaf,
@@ -175,10 +175,15 @@ impl Judge for Ledger {
         if self.is_closed() {
             return None;
         }
-        self.folds.values().map(|(_, ends)| *ends).min()
+        let folds = self.folds.values().map(|(_, ends)| *ends).min();
+        let derived = self.state.next_due().map(|due| due.at);
+        folds.into_iter().chain(derived).min()
     }
 
     fn due(&mut self, context: &Context<'_>) -> Result<Option<Entry>, StoreError> {
+        if let Some(event) = self.state.due_event(context.at) {
+            return Ok(Some(self.system(context.at, &event)));
+        }
         let due = self.folds.iter().find(|(_, (_, ends))| *ends <= context.at);
         let Some((index, (count, _))) = due.map(|(index, fold)| (*index, *fold)) else {
             return Ok(None);

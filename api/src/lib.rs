@@ -28,6 +28,7 @@ pub mod quorum;
 pub mod recover;
 #[cfg(test)]
 mod reference;
+pub mod seat;
 pub mod service;
 pub mod state;
 pub mod submit;

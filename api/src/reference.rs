@@ -70,17 +70,16 @@ fn tools() -> String {
 }
 
 fn push_tool(out: &mut String, tool: &Tool) {
-    let writes = matches!(tool.handler, Handler::Write(_));
-    let how = if writes {
-        "Writes: a signed operation, which becomes a leaf."
-    } else {
-        "Reads: nothing is logged."
+    let how = match tool.handler {
+        Handler::Write(_) => "Writes: a signed operation, which becomes a leaf.",
+        Handler::Read(_) => "Reads: nothing is logged.",
+        Handler::Either { .. } => "Reads or writes, as its arguments say.",
     };
     let _ = writeln!(out, "\n## {}\n\n{} {how}\n", tool.name, tool.summary);
     out.push_str("| argument | type | needed | meaning |\n|---|---|---|---|\n");
-    for argument in tool.arguments {
+    for argument in tool.table() {
         let needed = if argument.required { "yes" } else { "no" };
-        let (name, kind, about) = (argument.name, argument.kind, argument.about);
+        let (name, kind, about) = (&argument.name, &argument.kind, &argument.about);
         let _ = writeln!(out, "| `{name}` | {kind} | {needed} | {about} |");
     }
     let _ = writeln!(out, "\n```json\n{}\n```", tool.example);

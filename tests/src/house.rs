@@ -313,7 +313,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("api/src/ledger", &["code", "error", "ledger", "state"]),
     (
         "api/src/submit",
-        &["account", "code", "error", "ledger", "state", "submit"],
+        &[
+            "account", "code", "error", "ledger", "seat", "state", "submit",
+        ],
     ),
     (
         "api/src/query.rs",
@@ -321,7 +323,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "api/src/tools",
-        &["code", "error", "query", "state", "submit", "tools"],
+        &["code", "error", "query", "seat", "state", "submit", "tools"],
     ),
 ];
 

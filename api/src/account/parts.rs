@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use countersign_verifier::{key::PrivateKey, vkey::NoteSigner};
+use countersign_verifier::{base64, key::PrivateKey, vkey::NoteSigner};
 
 use super::{About, OpenError, private_key, read, signer};
 use crate::{
     data_dir::{AccountDir, DataDir},
     ledger::Ledger,
     quorum::Policies,
+    seat::Seats,
     state::{
         Opened,
         opened::{self, Before},
@@ -84,6 +85,30 @@ impl Parts {
     /// As [`Parts::read`].
     pub fn service(&self) -> Result<PrivateKey, OpenError> {
         private_key(self.files.service_key())
+    }
+
+    /// The keys of its seats.
+    ///
+    /// # Errors
+    /// As [`Parts::read`].
+    pub fn seats(&self) -> Result<Seats, OpenError> {
+        let path = self.files.seat_secret();
+        let wrong = |why: String| OpenError::Key {
+            path: path.clone(),
+            why,
+        };
+        let text = std::fs::read_to_string(&path).map_err(|e| {
+            wrong(format!(
+                "{e}; of it the keys of seats are made, and never another one in its place"
+            ))
+        })?;
+        let text = zeroize::Zeroizing::new(text);
+        let bytes = base64::decode(text.trim()).map(zeroize::Zeroizing::new);
+        let bytes = bytes.map_err(|e| wrong(e.to_string()))?;
+        let secret = <[u8; 32]>::try_from(bytes.as_slice());
+        let secret = secret.map_err(|_| wrong("not 32 bytes in base64".into()))?;
+        let origin = self.opened.origin.clone();
+        Ok(Seats::new(zeroize::Zeroizing::new(secret), origin))
     }
 
     /// A judge of this account.

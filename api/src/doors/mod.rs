@@ -1,6 +1,8 @@
 //! Where requests come in: HTTP for everybody, a Unix socket for the operator. Doors decode, call, and encode; they decide nothing.
 
 pub mod admin;
+pub mod auth;
+pub mod call;
 pub mod http;
 pub mod listen;
 pub mod tls;

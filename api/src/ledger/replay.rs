@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     code::Code,
-    state::{At, Caller, Decided, State, object, refusal, resource},
+    state::{At, Caller, Decided, State, due, object, refusal, resource},
 };
 
 /// What a leaf was compared with.
@@ -33,11 +33,30 @@ pub enum Replayed {
 /// # Errors
 /// What the rules say instead.
 pub fn follows_rules(state: &State, index: u64, leaf: &Leaf<'_>) -> Result<Replayed, String> {
+    due_first(state, leaf)?;
     match leaf {
-        // Stated by the service: replay takes them as given.
+        // Derived ones were compared with what is due; stated ones replay takes as given.
         Leaf::System(_) => Ok(Replayed::Whole),
         Leaf::Receipt(receipt) => receipt_follows(state, receipt),
         Leaf::Operation(operation) => operation_follows(state, index, operation),
+    }
+}
+
+/// What falls due by itself stands in the log before whatever came at that time or later, and no sooner.
+fn due_first(state: &State, leaf: &Leaf<'_>) -> Result<(), String> {
+    let due = state.due_event(leaf.at().0);
+    match leaf {
+        Leaf::System(system) if due::is_derived(system.event_type) => match due {
+            Some(event) if event == system.event => Ok(()),
+            Some(event) => Err(format!("another event is due first: {event}")),
+            None => Err("an event that is not due yet".into()),
+        },
+        // It puts off what runs, so it comes before what would have ended.
+        Leaf::System(system) if system.event_type == "clock_adjusted" => Ok(()),
+        _ => match due {
+            Some(event) => Err(format!("an event is missing before it: {event}")),
+            None => Ok(()),
+        },
     }
 }
 

@@ -332,6 +332,12 @@ fn what_is_refused_is_recorded_with_its_code_and_changes_nothing() {
             100,
             "identity_enroll",
             json!({"name": "z", "public_key": spki(9), "class": "seat_key"}),
+            Code::PossessionRequired,
+        ),
+        (
+            100,
+            "identity_enroll",
+            json!({"name": "z", "public_key": spki(9), "class": "service_key"}),
             Code::ClassNotAllowed,
         ),
         (

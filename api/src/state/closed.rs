@@ -1,13 +1,13 @@
 //! The end of a log: what its owner says last.
 
 use countersign_verifier::{key::IdentityId, operation::Operation, vkey::VerifierKey};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
     At, Caller, Decided, State,
-    identity::malformed,
-    verb::{Verb, arguments},
+    verb::{Verb, arguments, malformed},
 };
 use crate::code::Code;
 
@@ -23,10 +23,12 @@ pub struct Closed {
     pub successor: String,
 }
 
-#[derive(Deserialize)]
+/// Arguments of `log_close`.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Asked {
-    successor: String,
+pub struct Close {
+    /// The verifier key of the log that goes on, or its origin.
+    pub successor: String,
 }
 
 /// `log_close`.
@@ -38,7 +40,7 @@ pub const CLOSE: Verb = Verb {
 };
 
 fn decide(state: &State, caller: &Caller<'_>, operation: &Operation, _at: At) -> Decided {
-    let asked: Asked = match arguments(&operation.arguments) {
+    let asked: Close = match arguments(&operation.arguments) {
         Ok(asked) => asked,
         Err(why) => return malformed(why),
     };
@@ -77,7 +79,7 @@ fn apply(
     _effect: &Map<String, Value>,
     index: u64,
 ) -> Result<(), String> {
-    let Asked { successor } = arguments(&operation.arguments)?;
+    let Close { successor } = arguments(&operation.arguments)?;
     state.closed = Some(Closed { index, successor });
     Ok(())
 }

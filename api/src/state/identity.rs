@@ -12,8 +12,8 @@ use imbl::OrdMap;
 mod asked;
 mod verbs;
 
-pub use asked::{Enroll, Revoke, Rotate};
-pub(super) use verbs::malformed;
+pub use asked::{Enroll, ROLE_BY_DEFAULT, Revoke, Rotate, is_name};
+pub(super) use verbs::target;
 pub use verbs::{ENROLL, REVOKE, ROTATE};
 
 use super::Opened;
@@ -81,6 +81,8 @@ pub struct Identity {
     pub name: String,
     /// Where its key lives.
     pub class: Class,
+    /// What it may be, by the account's policy: sorted, none twice.
+    pub roles: Vec<String>,
     /// The key that it signs with now.
     pub key: Named,
     /// The keys that it had before, oldest first: known, and good for nothing new.
@@ -172,6 +174,7 @@ impl Identities {
         if opened.owner == opened.service {
             return Err("owner and service have one key".into());
         }
+        // Each is called what it is.
         for (name, key, class) in [
             ("owner", &opened.owner, Class::AgentKey),
             ("service", &opened.service, Class::ServiceKey),
@@ -180,6 +183,7 @@ impl Identities {
                 id: key.identity(),
                 name: name.into(),
                 class,
+                roles: vec![name.into()],
                 key: key.clone().into(),
                 retired: Vec::new(),
                 possession: Possession::Proved,

@@ -7,7 +7,7 @@ use countersign_verifier::{
     hash::{Hash, sha256},
     json::canonical,
     key::IdentityId,
-    leaf::{Decision, Leaf, OperationLeaf},
+    leaf::{Decision, Leaf, Millis, OperationLeaf},
     operation::Operation,
 };
 use serde_json::{Map, Value};
@@ -15,12 +15,14 @@ use serde_json::{Map, Value};
 use crate::code::Code;
 
 pub mod closed;
+pub mod due;
 pub mod head;
 pub mod identity;
 pub mod opened;
 pub mod receipt;
 pub mod refusal;
 mod snapshot;
+pub mod token;
 pub mod verb;
 
 pub use closed::Closed;
@@ -29,6 +31,7 @@ pub use identity::{Identities, Identity};
 pub use opened::Opened;
 pub use receipt::ReceiptPolicy;
 pub use refusal::Refusals;
+pub use token::Tokens;
 
 /// The state of one account.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,6 +44,8 @@ pub struct State {
     pub opened: Option<Opened>,
     /// Who may sign, and who could once.
     pub identities: Identities,
+    /// Who may ask without signing, by the hashes of their tokens.
+    pub tokens: Tokens,
     /// What is taken as a receipt.
     pub receipts: ReceiptPolicy,
     /// The logs that are tracked, and the heads that were seen of them.
@@ -154,10 +159,20 @@ impl State {
                 Ok(())
             }
             "opened" => Err("the account is open already".into()),
-            "clock_adjusted" | "unguarded" => Ok(()),
-            other => Err(format!(
-                "an event of type `{other}`, which this release does not know"
-            )),
+            "clock_adjusted" => {
+                self.extend(jump_ms(event)?);
+                Ok(())
+            }
+            "unguarded" => Ok(()),
+            other => {
+                let index = self.size;
+                let members = object(event)?;
+                self.apply_due(other, &members, index).unwrap_or_else(|| {
+                    Err(format!(
+                        "an event of type `{other}`, which this release does not know"
+                    ))
+                })
+            }
         }
     }
 
@@ -234,6 +249,17 @@ pub fn request_hash(operation: &Operation) -> Hash {
     text.push('\n');
     text.push_str(&canonical(&operation.arguments));
     sha256(text.as_bytes())
+}
+
+/// How far log time jumped ahead by an accepted change of the clock, in milliseconds; 0 where it went back.
+fn jump_ms(event: &str) -> Result<u64, String> {
+    let members = object(event)?;
+    let time = |name: &str| {
+        let text = members.get(name).and_then(Value::as_str);
+        let parsed = text.and_then(|text| text.parse::<Millis>().ok());
+        parsed.ok_or_else(|| format!("clock_adjusted without `{name}`"))
+    };
+    Ok(time("to")?.0.saturating_sub(time("from")?.0))
 }
 
 pub(crate) fn object(text: &str) -> Result<Map<String, Value>, String> {

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use countersign_verifier::{
     hash::sha256, json::canonical, key::IdentityId, limits::SIGNATURES_MAX, operation::Operation,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
     At, Caller, Decided, State,
-    identity::malformed,
-    verb::{Verb, arguments},
+    verb::{Verb, arguments, malformed},
 };
 use crate::code::Code;
 
@@ -19,16 +19,16 @@ use crate::code::Code;
 const TYPES_MAX: usize = 64;
 
 /// What a receipt needs in order to become a leaf. The account's default: any type, one signature by an enrolled key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiptPolicy {
-    /// How many distinct enrolled keys must have signed, 1 to 16.
+    /// How many distinct enrolled keys must have signed, 1 to 16; 1 if absent.
     #[serde(default = "one")]
     pub threshold: usize,
     /// The payload types that are taken; absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub types: Option<BTreeSet<String>>,
-    /// Other thresholds for some types.
+    /// Payload type → another threshold; with `types` at most 64 names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub thresholds: BTreeMap<String, usize>,
 }

@@ -7,8 +7,7 @@ use serde_json::Map;
 
 use super::{
     At, Caller, Decided, State,
-    identity::malformed,
-    verb::{Verb, arguments},
+    verb::{Verb, arguments, malformed},
 };
 use crate::code::Code;
 

@@ -4,14 +4,15 @@ use countersign_verifier::{base64, hash::Hash, leaf::Class};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Closed, Heads, Identity, Opened, ReceiptPolicy, State, head,
+    Closed, Heads, Identity, Opened, ReceiptPolicy, State, Tokens, head,
     identity::{Change, Possession},
     opened::spki,
     refusal::Kind,
+    token,
 };
 
 /// Raised whenever the form changes: a snapshot of another form is no snapshot, and the leaves are replayed.
-const FORM: u32 = 3;
+const FORM: u32 = 4;
 
 #[derive(Serialize, Deserialize)]
 struct Form {
@@ -20,6 +21,7 @@ struct Form {
     at: u64,
     opened: Option<String>,
     identities: Vec<Row>,
+    tokens: Vec<token::Row>,
     receipts: ReceiptPolicy,
     heads: Vec<head::Row>,
     closed: Option<(u64, String)>,
@@ -31,6 +33,7 @@ struct Row {
     id: String,
     name: String,
     class: String,
+    roles: Vec<String>,
     key: String,
     retired: Vec<String>,
     proved: bool,
@@ -48,6 +51,7 @@ impl State {
             id: identity.id.to_string(),
             name: identity.name.clone(),
             class: identity.class.name().into(),
+            roles: identity.roles.clone(),
             key: base64::encode(&identity.key.public.spki_der()),
             retired: identity
                 .retired
@@ -65,6 +69,7 @@ impl State {
             at: self.at,
             opened: self.opened.as_ref().map(Opened::to_event),
             identities: self.identities.iter().map(row).collect(),
+            tokens: self.tokens.to_rows(),
             receipts: self.receipts.clone(),
             heads: self.heads.to_rows(),
             closed: self.closed.clone().map(|c| (c.index, c.successor)),
@@ -94,6 +99,7 @@ impl State {
         let mut state = State {
             size: form.size,
             at: form.at,
+            tokens: Tokens::from_rows(form.tokens)?,
             receipts: form.receipts,
             heads: Heads::from_rows(form.heads)?,
             closed: form
@@ -109,6 +115,7 @@ impl State {
                 id: row.id.parse().ok()?,
                 name: row.name,
                 class: Class::from_name(&row.class)?,
+                roles: row.roles,
                 key: spki(&row.key).ok()?.into(),
                 retired: row
                     .retired

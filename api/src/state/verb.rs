@@ -3,7 +3,8 @@
 use countersign_verifier::{key::IdentityId, operation::Operation};
 use serde_json::{Map, Value};
 
-use super::{At, Caller, Decided, State, closed, head, identity, receipt, refusal};
+use super::{At, Caller, Decided, State, closed, head, identity, receipt, refusal, token};
+use crate::code::Code;
 
 /// Takes in an applied operation.
 pub type Apply =
@@ -31,6 +32,8 @@ pub const VERBS: &[Verb] = &[
     identity::ROTATE,
     receipt::POLICY,
     refusal::FOLDED,
+    token::NEW,
+    token::REVOKE,
 ];
 
 /// The verb of this tool.
@@ -45,4 +48,29 @@ pub fn find(tool: &str) -> Option<&'static Verb> {
 /// A sentence that names the argument.
 pub fn arguments<T: serde::de::DeserializeOwned>(arguments: &Value) -> Result<T, String> {
     T::deserialize(arguments).map_err(|e| e.to_string())
+}
+
+/// A refusal of arguments that cannot be read: no leaf.
+pub(super) fn malformed(why: String) -> Decided {
+    Decided::refuse(Code::Malformed, why)
+}
+
+/// `Err` is a refusal on the way out of a judgement; in the end both are decisions.
+pub(super) fn settle(result: Result<Decided, Decided>) -> Decided {
+    result.unwrap_or_else(|refused| refused)
+}
+
+/// A text among the arguments; empty if it is none.
+pub(super) fn member(arguments: &Value, name: &str) -> String {
+    let text = arguments.get(name).and_then(Value::as_str);
+    text.unwrap_or_default().into()
+}
+
+/// The members of an object literal.
+pub(super) fn map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        // OK because every caller passes an object literal.
+        _ => unreachable!("verb::map"),
+    }
 }

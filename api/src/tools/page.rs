@@ -1,9 +1,9 @@
 //! The two arguments of every tool that lists, and what they ask for.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Argument;
 use crate::{
     error::{Code, Problem},
     state::verb::arguments,
@@ -12,25 +12,13 @@ use crate::{
 const PAGE_MAX: usize = 200;
 const PAGE: usize = 100;
 
-/// `limit` and `cursor`.
-pub(super) const PAGING: [Argument; 2] = [
-    Argument {
-        name: "limit",
-        kind: "integer",
-        required: false,
-        about: "1 to 200; 100 if absent",
-    },
-    Argument {
-        name: "cursor",
-        kind: "string",
-        required: false,
-        about: "`next` of the page before",
-    },
-];
-
-#[derive(Deserialize)]
-struct Asked {
+/// Arguments of a tool that only lists.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    /// 1 to 200; 100 if absent.
     limit: Option<usize>,
+    /// `next` of the page before.
     cursor: Option<String>,
 }
 
@@ -40,7 +28,7 @@ struct Asked {
 /// `Malformed`.
 pub(super) fn page(asked: &Value) -> Result<(usize, Option<String>), Problem> {
     let malformed = |why: String| Problem::new(Code::Malformed, why);
-    let asked: Asked = arguments(asked).map_err(malformed)?;
+    let asked: Page = arguments(asked).map_err(malformed)?;
     let limit = asked.limit.unwrap_or(PAGE);
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(malformed(format!("limit: 1 to {PAGE_MAX}")).with("pointer", "/limit"));

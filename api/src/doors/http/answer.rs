@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::extract::{Query, rejection::QueryRejection};
-use countersign_verifier::leaf::Leaf;
+use countersign_verifier::{key::IdentityId, leaf::Leaf, operation::Operation};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     account::Account,
@@ -169,6 +169,20 @@ fn at_of(leaf: &[u8]) -> &str {
         .unwrap_or("")
 }
 
+/// A write that was applied, as its leaf records it.
+pub struct RecordedWrite<'a> {
+    /// The leaf.
+    pub index: u64,
+    /// Its log time, in milliseconds since 1970.
+    pub at: u64,
+    /// Who asked.
+    pub by: IdentityId,
+    /// What was asked.
+    pub operation: &'a Operation,
+    /// What was done.
+    pub effect: &'a Map<String, Value>,
+}
+
 /// The answer to an operation: its result, or the refusal that its leaf records.
 ///
 /// # Errors
@@ -179,7 +193,7 @@ pub fn operation(
     written: &Written,
     wanted: Wanted,
     nonce: &str,
-    result: fn(&Value, &serde_json::Map<String, Value>) -> Value,
+    result: impl FnOnce(&RecordedWrite<'_>) -> Value,
 ) -> Result<(u16, Value), Problem> {
     let leaf = Leaf::parse(&written.leaf.leaf).map_err(|e| Problem::internal(&e))?;
     let Leaf::Operation(recorded) = &leaf else {
@@ -187,8 +201,7 @@ pub fn operation(
             &"an operation was answered with another kind of leaf",
         ));
     };
-    let asked = countersign_verifier::operation::Operation::parse(&recorded.envelope.payload)
-        .map_err(|e| Problem::internal(&e))?;
+    let asked = Operation::parse(&recorded.envelope.payload).map_err(|e| Problem::internal(&e))?;
     let mut entry = entry(app, account, written, wanted);
     entry["by"] = by_json(&recorded.by);
     if asked.nonce != nonce {
@@ -207,7 +220,14 @@ pub fn operation(
         }
     };
     let status = if written.reached { 200 } else { 202 };
-    let body = json!({"result": result(&asked.arguments, &effect), "entry": entry, "server_time": app.server_time()});
+    let result = result(&RecordedWrite {
+        index: written.leaf.index,
+        at: recorded.at.0,
+        by: recorded.by.identity,
+        operation: &asked,
+        effect: &effect,
+    });
+    let body = json!({"result": result, "entry": entry, "server_time": app.server_time()});
     Ok((status, body))
 }
 

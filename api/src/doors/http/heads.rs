@@ -58,7 +58,8 @@ async fn take(
     // The tracked log's signature authenticates a head, in a private account too.
     let (account, mut wanted) = answer::asked(app, account, ask)?;
     // A private account's checkpoint is for those who may read it.
-    wanted.proof &= account.public || super::token(app, request.headers())?.is_some();
+    let bearer = super::token(app, request.headers())?;
+    wanted.proof &= account.public || bearer.is_some_and(|bearer| bearer.reads(&account));
     let (bytes, _held) = body::read(app, request, ADD_CHECKPOINT_BYTES_MAX).await?;
     let version = account.reader().version();
     let posted = Posted::parse(&bytes, &version)?;
@@ -72,7 +73,7 @@ async fn take(
     let mut written = submit::write(&account, requests, wanted).await?;
     // OK because one request has one answer.
     let written = written.pop().expect("heads::take")?;
-    let result = |_: &Value, effect: &serde_json::Map<String, Value>| Value::Object(effect.clone());
+    let result = |recorded: &answer::RecordedWrite<'_>| Value::Object(recorded.effect.clone());
     let (status, value) = answer::operation(app, &account, &written, wanted, &nonce, result)?;
     // OK because both statuses are constants of `answer`.
     Ok(body::json(

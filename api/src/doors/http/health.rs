@@ -7,11 +7,14 @@ use axum::{
 };
 
 use super::{Shared, body, token};
-use crate::error::{Code, Problem};
+use crate::{
+    doors::auth::Bearer,
+    error::{Code, Problem},
+};
 
 pub(super) async fn health(State(app): State<Shared>, headers: HeaderMap) -> Response {
     // A wrong token is no reason to hide what anybody may see.
-    let all = matches!(token(&app, &headers), Ok(Some(_)));
+    let all = matches!(token(&app, &headers), Ok(Some(Bearer::Owner)));
     let mut answer = body::json(StatusCode::OK, app.health(all).to_string());
     answer.headers_mut().insert(
         header::ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -32,10 +35,10 @@ pub(super) async fn ready(State(app): State<Shared>) -> Response {
 
 pub(super) async fn metrics(State(app): State<Shared>, headers: HeaderMap) -> Response {
     match token(&app, &headers) {
-        Ok(Some(_)) => exposition(&app),
-        Ok(None) => Problem::new(
+        Ok(Some(Bearer::Owner)) => exposition(&app),
+        Ok(_) => Problem::new(
             Code::KeyRequired,
-            "metrics need an operator's token, or the listener of `metrics.listen`",
+            "metrics need the owner's token, or the listener of `metrics.listen`",
         )
         .into_response(),
         Err(problem) => problem.into_response(),

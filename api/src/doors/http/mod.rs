@@ -18,6 +18,7 @@ use tower_http::compression::{
 use crate::{
     account::Account,
     app::App,
+    doors::auth::{Bearer, bearer},
     error::{Code, Problem},
 };
 
@@ -140,7 +141,7 @@ pub(super) fn readable<'a>(
         .accounts
         .get(name)
         .ok_or_else(|| Problem::new(Code::NotFound, "no account of this name here"))?;
-    if account.public || token(app, headers)?.is_some() {
+    if account.public || token(app, headers)?.is_some_and(|bearer| bearer.reads(account)) {
         return Ok(account);
     }
     Err(Problem::new(
@@ -149,31 +150,9 @@ pub(super) fn readable<'a>(
     ))
 }
 
-/// That the caller holds a token of this service.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bearer;
-
 /// The caller's token: none, a good one, or an error.
 pub(super) fn token(app: &App, headers: &HeaderMap) -> Result<Option<Bearer>, Problem> {
-    let Some(value) = headers.get(header::AUTHORIZATION) else {
-        return Ok(None);
-    };
-    let bearer = value
-        .to_str()
-        .ok()
-        .and_then(|v| v.split_once(' '))
-        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    match bearer {
-        Some((_, token)) if app.is_owner_token(token.trim()) => Ok(Some(Bearer)),
-        Some(_) => Err(Problem::new(
-            Code::TokenInvalid,
-            "the token is none of this service's; the owner's is in the data directory, owner.token",
-        )),
-        None => Err(Problem::new(
-            Code::TokenInvalid,
-            "Authorization: Bearer cst_…",
-        )),
-    }
+    bearer(app, headers)
 }
 
 async fn nothing() -> Problem {

@@ -57,6 +57,7 @@ fn anybody() -> Identity {
     Identity {
         id: public.identity(),
         name: "anybody".into(),
+        roles: Vec::new(),
         class: Class::AgentKey,
         key: public.into(),
         retired: Vec::new(),

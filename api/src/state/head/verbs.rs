@@ -10,6 +10,7 @@ use countersign_verifier::{
     tree::verify_consistency,
     vkey::VerifierKey,
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -18,8 +19,7 @@ use crate::{
     code::Code,
     state::{
         Caller, Decided, State,
-        identity::malformed,
-        verb::{Verb, arguments},
+        verb::{Verb, arguments, malformed, member},
     },
 };
 
@@ -46,28 +46,23 @@ pub const SUBMIT: Verb = Verb {
     resource: |arguments| sha256(member(arguments, "checkpoint").as_bytes()).to_hex(),
 };
 
-fn member(arguments: &Value, name: &str) -> String {
-    let text = arguments.get(name).and_then(Value::as_str);
-    text.unwrap_or_default().into()
-}
-
 /// Arguments of `head_track`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Track {
-    /// The log's verifier key.
+    /// The log's verifier key: Ed25519 (0x01), ECDSA P-256 (0x02) or of RFC 6962 tree heads (0x05).
     pub vkey: String,
     /// The origin in its checkpoints; the key's name if absent.
     pub origin: Option<String>,
 }
 
 /// Arguments of `head_submit`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Submit {
     /// The checkpoint's note, as the log gave it.
     pub checkpoint: String,
-    /// The consistency proof from the last proved head, base64 a hash.
+    /// The consistency proof from the last proved head, base64 a hash; a proof that fails is refused and changes nothing.
     pub proof: Option<Vec<String>>,
 }
 

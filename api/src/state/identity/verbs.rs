@@ -16,7 +16,7 @@ use crate::{
     code::Code,
     state::{
         At, Caller, Decided, State, opened,
-        verb::{Verb, arguments},
+        verb::{Verb, arguments, malformed, map, member, settle},
     },
 };
 
@@ -46,23 +46,6 @@ pub const REVOKE: Verb = Verb {
     resource: |arguments| member(arguments, "identity"),
 };
 
-fn member(arguments: &Value, name: &str) -> String {
-    arguments
-        .get(name)
-        .and_then(Value::as_str)
-        .unwrap_or("")
-        .into()
-}
-
-/// `Err` is a refusal on the way out of a judgement; in the end both are decisions.
-fn settle(result: Result<Decided, Decided>) -> Decided {
-    result.unwrap_or_else(|refused| refused)
-}
-
-pub(in crate::state) fn malformed(why: String) -> Decided {
-    Decided::refuse(Code::Malformed, why)
-}
-
 fn decide_enroll(
     state: &State,
     caller: &Caller<'_>,
@@ -72,11 +55,13 @@ fn decide_enroll(
     let asked: Enroll = arguments(&operation.arguments).map_err(malformed)?;
     owner_only(state, caller)?;
     asked.check_name().map_err(malformed)?;
+    let roles = asked.roles().map_err(malformed)?;
     let class = match asked.class.as_deref() {
         None | Some("agent_key") => Class::AgentKey,
+        Some("seat_key") => Class::SeatKey,
         Some(other) => {
             let shown: String = other.chars().take(32).collect();
-            let why = format!("class `{shown}`: a key is enrolled as agent_key");
+            let why = format!("class `{shown}`: a key is enrolled as agent_key or seat_key");
             return Err(Decided::refuse(Code::ClassNotAllowed, why));
         }
     };
@@ -91,11 +76,20 @@ fn decide_enroll(
     }
     let id = key.identity();
     let possession = prove(state, &key, id, class, asked.possession.as_deref())?;
-    Ok(Decided::Applied(map(json!({
+    if class == Class::SeatKey && possession == Possession::Stated {
+        let why = "a seat's key must prove itself: the service, which holds it, gives the proof (seat_get)";
+        return Err(Decided::refuse(Code::PossessionRequired, why));
+    }
+    let mut effect = map(json!({
         "identity": id.to_string(),
         "class": class.name(),
         "possession": possession.name(),
-    }))))
+    }));
+    // Only where it was asked for: an enrolment without roles is recorded as it always was.
+    if asked.roles.is_some() {
+        effect.insert("roles".into(), roles.into());
+    }
+    Ok(Decided::Applied(effect))
 }
 
 fn decide_rotate(
@@ -165,7 +159,11 @@ fn decide_revoke(
 }
 
 /// The identity to change: there, not revoked, the caller's own or the caller is the owner.
-fn target<'a>(state: &'a State, caller: &Caller<'_>, id: &str) -> Result<&'a Identity, Decided> {
+pub(in crate::state) fn target<'a>(
+    state: &'a State,
+    caller: &Caller<'_>,
+    id: &str,
+) -> Result<&'a Identity, Decided> {
     let id: IdentityId = id
         .parse()
         .map_err(|e| malformed(format!("identity: {e}")))?;
@@ -245,10 +243,12 @@ fn apply_enroll(
             key.identity()
         ));
     }
+    let roles = asked.roles()?;
     state.identities.insert(Identity {
         id,
         name: asked.name,
         class,
+        roles,
         key: key.into(),
         retired: Vec::new(),
         possession,
@@ -318,12 +318,4 @@ fn recorded_id(effect: &Map<String, Value>) -> Result<IdentityId, String> {
         .and_then(Value::as_str)
         .ok_or("effect without an identity")?;
     id.parse().map_err(|e| format!("effect: {e}"))
-}
-
-fn map(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(map) => map,
-        // OK because every caller passes an object literal.
-        _ => unreachable!("identity::map"),
-    }
 }

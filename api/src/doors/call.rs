@@ -1,0 +1,341 @@
+//! One call of a tool, whichever door it came through: who asks, for which account, signed or for a seat; and its answer.
+
+use std::sync::Arc;
+
+use countersign_verifier::{dsse::Envelope, leaf::Millis, operation::Operation};
+use serde_json::{Map, Value, json};
+
+use super::{
+    auth::Bearer,
+    http::answer::{self, Ask},
+};
+use crate::{
+    account::Account,
+    app::App,
+    error::{Code, Problem},
+    ledger::{OperationRequest, Request, may_read},
+    state::Identity,
+    submit::{self, Wanted},
+    tools::{Done, Runs, Tool, View, define::Answer, define::Read},
+};
+
+/// A call as it came.
+pub struct Call {
+    /// Which tool.
+    pub tool: &'static Tool,
+    /// The members of its one object: arguments, and what every call may carry.
+    pub members: Map<String, Value>,
+    /// `Idempotency-Key`, where the door has headers.
+    pub idempotency_key: Option<String>,
+    /// The account that a token which is good for several is used for.
+    pub account: Option<String>,
+}
+
+/// An answer: its HTTP status, and its members.
+pub type Answered = (u16, Value);
+
+/// Runs a call.
+///
+/// # Errors
+/// Every refusal, in the same form at both doors.
+pub async fn run(app: &App, bearer: Option<&Bearer>, call: Call) -> Result<Answered, Problem> {
+    let Call {
+        tool,
+        mut members,
+        idempotency_key,
+        account,
+    } = call;
+    let signed = members.remove("signed");
+    let ask = ask(&mut members)?;
+    match signed {
+        Some(signed) => signed_call(app, tool, bearer, &signed, members, &ask).await,
+        None => {
+            let nonce = key(&mut members, idempotency_key)?;
+            let session = text(&mut members, "session_id")?;
+            let unsigned = Unsigned {
+                tool,
+                arguments: Value::Object(members),
+                session,
+                nonce,
+            };
+            unsigned_call(app, bearer, account.as_deref(), unsigned, &ask).await
+        }
+    }
+}
+
+/// Takes `wait`, `deadline_ms` and `include` out of a call.
+fn ask(call: &mut Map<String, Value>) -> Result<Ask, Problem> {
+    let mut asked = Map::new();
+    for name in ["wait", "deadline_ms", "include"] {
+        match call.remove(name) {
+            // A list of names, as every tool has it; the query parameter is the same names with commas.
+            Some(Value::Array(names)) if name == "include" => {
+                let names: Option<Vec<&str>> = names.iter().map(Value::as_str).collect();
+                let names = names.ok_or_else(|| malformed("include", "a list of names"))?;
+                asked.insert(name.into(), names.join(",").into());
+            }
+            Some(value) => {
+                asked.insert(name.into(), value);
+            }
+            None => {}
+        }
+    }
+    serde_json::from_value(Value::Object(asked))
+        .map_err(|e| Problem::new(Code::Malformed, e.to_string()))
+}
+
+fn malformed(name: &str, why: &str) -> Problem {
+    Problem::new(Code::Malformed, format!("{name}: {why}")).with("pointer", format!("/{name}"))
+}
+
+fn text(members: &mut Map<String, Value>, name: &str) -> Result<Option<String>, Problem> {
+    match members.remove(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
+        Some(_) => Err(malformed(name, "a text")),
+    }
+}
+
+/// The idempotency key: of the body, of the header, or a fresh one.
+fn key(members: &mut Map<String, Value>, header: Option<String>) -> Result<String, Problem> {
+    let body = text(members, "idempotency_key")?;
+    if let (Some(body), Some(header)) = (&body, &header)
+        && body != header
+    {
+        return Err(malformed("idempotency_key", "the header has another one"));
+    }
+    let Some(key) = body.or(header) else {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|e| Problem::internal(&e))?;
+        return Ok(format!("{:032x}", u128::from_be_bytes(random)));
+    };
+    if !(16..=64).contains(&key.chars().count()) || key.contains(char::is_control) {
+        return Err(malformed("idempotency_key", "16 to 64 characters"));
+    }
+    Ok(key)
+}
+
+async fn signed_call(
+    app: &App,
+    tool: &Tool,
+    bearer: Option<&Bearer>,
+    signed: &Value,
+    beside: Map<String, Value>,
+    ask: &Ask,
+) -> Result<Answered, Problem> {
+    let in_signed = |problem: Problem| {
+        let pointer = problem.detail.get("pointer").and_then(Value::as_str);
+        let pointer = format!("/signed{}", pointer.unwrap_or(""));
+        problem.with("pointer", pointer)
+    };
+    let envelope = Envelope::parse(signed.to_string().as_bytes())
+        .map_err(|e| in_signed(submit::malformed(&e)))?;
+    // Read before anything is verified, only to find the account whose keys could have signed.
+    let claimed = Operation::parse(&envelope.payload)
+        .map_err(|e| submit::malformed(&e).with("in", "the signed payload"))?;
+    let account = account_of(app, &claimed, bearer)?;
+    let wanted = ask.wanted(&account)?;
+    if claimed.tool != tool.name {
+        let why = format!(
+            "the signed operation asks for `{}`, the address for `{}`",
+            claimed.tool, tool.name
+        );
+        return Err(Problem::new(Code::Malformed, why).with("pointer", "/signed"));
+    }
+    agree(&claimed, beside)?;
+    tool.check_names(&claimed.arguments)?;
+    let version = account.reader().version();
+    let request = submit::prepare_operation(&version, envelope)?;
+    match tool.runs(&claimed.arguments) {
+        Runs::Writes(result) => write(app, &account, request, wanted, result).await,
+        Runs::Reads(read) => {
+            may_read(&version, &request, app.now_ms())?;
+            let caller = version.identities.get(&request.signer.identity);
+            read_answer(app, &account, caller, &claimed.arguments, read)
+        }
+    }
+}
+
+/// The account that an operation is signed for. A token beside it must not name another.
+fn account_of(
+    app: &App,
+    operation: &Operation,
+    bearer: Option<&Bearer>,
+) -> Result<Arc<Account>, Problem> {
+    let mismatch =
+        |why: &str| Problem::new(Code::AccountMismatch, why).with("log", operation.log.as_str());
+    let account = app.account_of_origin(&operation.log).ok_or_else(|| {
+        mismatch(
+            "the operation is signed for a log that is not kept here; `log` is the log's origin",
+        )
+    })?;
+    if bearer.is_some_and(|bearer| !bearer.reads(account)) {
+        return Err(mismatch(
+            "the operation is signed for another account than the token's",
+        ));
+    }
+    Ok(account.clone())
+}
+
+/// Whatever stands beside `signed` must be what was signed.
+fn agree(operation: &Operation, beside: Map<String, Value>) -> Result<(), Problem> {
+    for (name, value) in beside {
+        let signed = match name.as_str() {
+            "session_id" => operation.session.clone().map(Value::String),
+            "idempotency_key" => Some(Value::String(operation.nonce.clone())),
+            other => operation.arguments.get(other).cloned(),
+        };
+        if signed.as_ref() != Some(&value) {
+            let why = format!("{name:?} stands beside `signed` and is not what was signed");
+            return Err(Problem::new(Code::Malformed, why).with("pointer", format!("/{name}")));
+        }
+    }
+    Ok(())
+}
+
+struct Unsigned {
+    tool: &'static Tool,
+    arguments: Value,
+    session: Option<String>,
+    nonce: String,
+}
+
+async fn unsigned_call(
+    app: &App,
+    bearer: Option<&Bearer>,
+    account: Option<&str>,
+    call: Unsigned,
+    ask: &Ask,
+) -> Result<Answered, Problem> {
+    let Some(bearer) = bearer else {
+        let why = "a signed operation or a token is needed: `countersign call` signs one, Authorization: Bearer carries the other";
+        return Err(Problem::new(Code::KeyRequired, why));
+    };
+    call.tool.check_names(&call.arguments)?;
+    let (account, identity) = match bearer {
+        Bearer::Owner => (owners_account(app, account)?, None),
+        Bearer::Identity(own, identity) => {
+            if account.is_some_and(|named| named != own.name) {
+                let why = "the token is of another account";
+                return Err(Problem::new(Code::AccountMismatch, why));
+            }
+            (own.clone(), Some(*identity))
+        }
+    };
+    let result = match call.tool.runs(&call.arguments) {
+        Runs::Reads(read) => {
+            let version = account.reader().version();
+            let caller = identity.and_then(|id| version.identities.get(&id));
+            return read_answer(app, &account, caller, &call.arguments, read);
+        }
+        Runs::Writes(result) => result,
+    };
+    let wanted = ask.wanted(&account)?;
+    let now = Millis(app.now_ms());
+    let identity = match identity {
+        Some(identity) => identity,
+        None => submit::owner_seat(&account, app.owner_key(), now).await?,
+    };
+    let version = account.reader().version();
+    // OK to say so: it was enrolled when the token was looked up, and nothing is ever taken away.
+    let seat = version
+        .identities
+        .get(&identity)
+        .ok_or_else(|| Problem::internal(&"a token's identity is not there"))?;
+    let operation = Operation {
+        tool: call.tool.name.into(),
+        arguments: call.arguments,
+        log: account.origin.clone(),
+        session: call.session,
+        nonce: call.nonce,
+        issued_at: now,
+        prev: Vec::new(),
+        observed: None,
+    };
+    let request = submit::sign_for_seat(&account, seat, operation)?;
+    write(app, &account, request, wanted, result).await
+}
+
+/// The account that the owner's token is used for: the one named, or the only one.
+fn owners_account(app: &App, named: Option<&str>) -> Result<Arc<Account>, Problem> {
+    if let Some(name) = named {
+        let found = app.accounts.get(name).cloned();
+        return found.ok_or_else(|| Problem::new(Code::NotFound, "no account of this name here"));
+    }
+    let mut accounts = app.accounts.values();
+    match (accounts.next(), accounts.next()) {
+        (Some(account), None) => Ok(account.clone()),
+        _ => {
+            let why = "several accounts are kept here, and the owner's token names none of them: ?account=NAME, or sign the call";
+            let names: Vec<&str> = app.accounts.keys().map(String::as_str).collect();
+            Err(Problem::new(Code::Malformed, why).with("accounts", names))
+        }
+    }
+}
+
+async fn write(
+    app: &App,
+    account: &Account,
+    request: OperationRequest,
+    wanted: Wanted,
+    result: Answer,
+) -> Result<Answered, Problem> {
+    let nonce = request.operation.nonce.clone();
+    let requests = vec![Request::Operation(Box::new(request))];
+    let mut written = submit::write(account, requests, wanted).await?;
+    // OK because one request has one answer.
+    let written = written.pop().expect("call::write")?;
+    answer::operation(app, account, &written, wanted, &nonce, |recorded| {
+        let (head, version) = account.reader().committed();
+        result(&Done {
+            view: View {
+                head,
+                state: &version,
+                reader: &account.reader(),
+                seats: &account.seats,
+                caller: version.identities.get(&recorded.by),
+                now_ms: app.now_ms(),
+            },
+            index: recorded.index,
+            at: recorded.at,
+            by: recorded.by,
+            operation: recorded.operation,
+            effect: recorded.effect,
+        })
+    })
+}
+
+/// The answer to a read, all of it as of one committed size.
+fn read_answer(
+    app: &App,
+    account: &Account,
+    caller: Option<&Identity>,
+    arguments: &Value,
+    read: Read,
+) -> Result<Answered, Problem> {
+    let reader = account.reader();
+    let (head, state) = reader.committed();
+    let witnessed = account.witnessed.then(|| reader.published().head.size);
+    let view = View {
+        head,
+        state: &state,
+        reader: &reader,
+        seats: &account.seats,
+        caller,
+        now_ms: app.now_ms(),
+    };
+    // Some read leaves and tiles: other requests of this thread go on elsewhere meanwhile.
+    let result = tokio::task::block_in_place(|| read(&view, arguments))?;
+    let body = json!({
+        "result": result,
+        "as_of": {
+            "size": head.size,
+            "root": head.root.to_hex(),
+            "at": Millis(state.at).to_string(),
+            // Without a quorum nobody but the log has signed: there is no witnessed head.
+            "witnessed_size": witnessed.unwrap_or(0).min(head.size),
+        },
+        "server_time": app.server_time(),
+    });
+    Ok((200, body))
+}

@@ -1,0 +1,316 @@
+//! What a tool is: one value, from which its route, its MCP listing, its OpenAPI operation, its reference page and its checks derive.
+
+use std::{collections::BTreeMap, sync::OnceLock};
+
+use countersign_log::{Reader, store::Head};
+use countersign_verifier::{key::IdentityId, operation::Operation};
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value};
+
+use super::TOOLS;
+use crate::{
+    error::{Code, Problem},
+    seat::Seats,
+    state::{Identity, State},
+};
+
+/// What can be seen while a tool answers: one version of the state, and the log below it.
+pub struct View<'a> {
+    /// The newest committed head.
+    pub head: Head,
+    /// The state at exactly that size.
+    pub state: &'a State,
+    /// The log.
+    pub reader: &'a Reader<State>,
+    /// The keys that the service keeps for seats.
+    pub seats: &'a Seats,
+    /// Who asks; `None`: whoever holds the owner's token.
+    pub caller: Option<&'a Identity>,
+    /// The wall clock, in milliseconds since 1970; for how long something still runs, never for a decision.
+    pub now_ms: u64,
+}
+
+/// A write that was applied, as it is answered: what was asked, what its leaf records, and the state since.
+pub struct Done<'a> {
+    /// The state by now; other writes may have followed.
+    pub view: View<'a>,
+    /// The leaf.
+    pub index: u64,
+    /// Its log time, in milliseconds since 1970.
+    pub at: u64,
+    /// Who asked.
+    pub by: IdentityId,
+    /// What was asked.
+    pub operation: &'a Operation,
+    /// What was recorded.
+    pub effect: &'a Map<String, Value>,
+}
+
+/// Makes the result of a write.
+pub type Answer = fn(&Done<'_>) -> Value;
+/// Makes the result of a read.
+pub type Read = fn(&View<'_>, &Value) -> Result<Value, Problem>;
+
+/// What running a tool means.
+#[derive(Clone, Copy)]
+pub enum Handler {
+    /// A signed operation, judged in order.
+    Write(Answer),
+    /// Read from a version of the state; never logged.
+    Read(Read),
+    /// Arguments say which of the two a call is.
+    Either {
+        /// Whether a call with these arguments writes.
+        writes: fn(&Value) -> bool,
+        /// The answer if it does.
+        write: Answer,
+        /// The answer if not.
+        read: Read,
+    },
+}
+
+/// What a call with given arguments is.
+#[derive(Clone, Copy)]
+pub enum Runs {
+    /// It writes, and is answered so.
+    Writes(Answer),
+    /// It reads.
+    Reads(Read),
+}
+
+/// What a client may assume of a tool, as MCP names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// Changes nothing.
+    pub read_only: bool,
+    /// What it changes cannot be had back.
+    pub destructive: bool,
+    /// Reaches beyond the account.
+    pub open_world: bool,
+}
+
+impl Hints {
+    /// Of a tool that reads.
+    pub const READS: Hints = Hints {
+        read_only: true,
+        destructive: false,
+        open_world: false,
+    };
+    /// Of a tool that writes, and takes nothing away.
+    pub const WRITES: Hints = Hints {
+        read_only: false,
+        destructive: false,
+        open_world: false,
+    };
+    /// Of a tool that ends something for good.
+    pub const ENDS: Hints = Hints {
+        read_only: false,
+        destructive: true,
+        open_world: false,
+    };
+}
+
+/// One tool.
+#[derive(Clone, Copy)]
+pub struct Tool {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a sentence or two; for models as much as for people.
+    pub summary: &'static str,
+    /// Its arguments as a closed JSON Schema; see [`schema`].
+    pub arguments: fn() -> Value,
+    /// Its result as a JSON Schema.
+    pub result: fn() -> Value,
+    /// Arguments that decode, as an example.
+    pub example: &'static str,
+    /// What a client may assume.
+    pub hints: Hints,
+    /// What running it means.
+    pub handler: Handler,
+}
+
+/// The JSON Schema (2020-12) of a type, without references: clients need resolve nothing.
+#[must_use]
+pub fn schema<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|s| {
+        s.inline_subschemas = true;
+        s.meta_schema = None;
+    });
+    let schema = SchemaGenerator::new(settings).into_root_schema_for::<T>();
+    let mut value = schema.to_value();
+    tidy(&mut value);
+    if let Some(root) = value.as_object_mut() {
+        root.remove("title");
+        root.remove("description");
+    }
+    value
+}
+
+/// Drops the `format` of numbers, which is Rust's own and makes some clients complain, and joins the lines of descriptions.
+fn tidy(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            let of_rust = |format: &str| format.starts_with("uint") || format.starts_with("int");
+            if members
+                .get("format")
+                .and_then(Value::as_str)
+                .is_some_and(of_rust)
+            {
+                members.remove("format");
+            }
+            if let Some(Value::String(text)) = members.get_mut("description") {
+                *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            }
+            members.values_mut().for_each(tidy);
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(tidy),
+        _ => {}
+    }
+}
+
+/// A schema for results that stand in the reference in words.
+#[must_use]
+pub fn any_object() -> Value {
+    serde_json::json!({"type": "object"})
+}
+
+/// One argument, as the reference shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argument {
+    /// Its name.
+    pub name: String,
+    /// Its JSON type, for people.
+    pub kind: String,
+    /// Whether it must be given.
+    pub required: bool,
+    /// What it says; with its bounds and its default.
+    pub about: String,
+}
+
+/// The tool of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Tool> {
+    TOOLS.iter().find(|tool| tool.name == name)
+}
+
+impl Tool {
+    /// What a call with these arguments is.
+    #[must_use]
+    pub fn runs(&self, arguments: &Value) -> Runs {
+        match self.handler {
+            Handler::Write(answer) => Runs::Writes(answer),
+            Handler::Read(read) => Runs::Reads(read),
+            Handler::Either {
+                writes,
+                write,
+                read,
+            } => match writes(arguments) {
+                true => Runs::Writes(write),
+                false => Runs::Reads(read),
+            },
+        }
+    }
+
+    /// Its arguments, in order of name.
+    #[must_use]
+    pub fn table(&self) -> &'static [Argument] {
+        static TABLES: OnceLock<BTreeMap<&'static str, Vec<Argument>>> = OnceLock::new();
+        let tables = TABLES.get_or_init(|| {
+            let table = |tool: &Tool| (tool.name, table(&(tool.arguments)()));
+            TOOLS.iter().map(table).collect()
+        });
+        tables.get(self.name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Refuses an argument that the tool does not have, by name, with the nearest one that it has.
+    ///
+    /// # Errors
+    /// `UnknownArgument`.
+    pub fn check_names(&self, arguments: &Value) -> Result<(), Problem> {
+        let Some(members) = arguments.as_object() else {
+            return Err(Problem::new(Code::Malformed, "arguments are one object"));
+        };
+        let known = || self.table().iter().map(|a| a.name.as_str());
+        for name in members.keys() {
+            if known().any(|k| k == name) {
+                continue;
+            }
+            let nearest = known()
+                .min_by_key(|k| distance(k, name))
+                .filter(|k| distance(k, name) <= 3);
+            let hint = nearest.map_or(String::new(), |k| format!("; did you mean `{k}`?"));
+            let shown: String = name.chars().take(64).collect();
+            let why = format!("{} takes no argument {shown:?}{hint}", self.name);
+            let problem = Problem::new(Code::UnknownArgument, why);
+            return Err(problem
+                .with("argument", shown)
+                .with("known", known().collect::<Vec<_>>()));
+        }
+        Ok(())
+    }
+}
+
+fn table(schema: &Value) -> Vec<Argument> {
+    let required: Vec<&str> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let argument = |(name, about): (&String, &Value)| Argument {
+        name: name.clone(),
+        kind: kind(about),
+        required: required.contains(&name.as_str()),
+        about: about["description"].as_str().unwrap_or_default().into(),
+    };
+    let members = schema["properties"].as_object();
+    members.into_iter().flatten().map(argument).collect()
+}
+
+/// A schema's type in words.
+fn kind(schema: &Value) -> String {
+    let words = |name: &str| match name {
+        "array" => match kind(&schema["items"]) {
+            inner if inner.is_empty() => "array".into(),
+            inner => format!("array of {inner}s"),
+        },
+        other => other.to_owned(),
+    };
+    match &schema["type"] {
+        Value::String(name) => words(name),
+        Value::Array(names) => {
+            let names = names.iter().filter_map(Value::as_str);
+            names
+                .filter(|n| *n != "null")
+                .map(words)
+                .collect::<Vec<_>>()
+                .join(" or ")
+        }
+        _ => {
+            let several = ["anyOf", "oneOf"]
+                .iter()
+                .find_map(|m| schema[*m].as_array());
+            let mut kinds: Vec<String> = several.into_iter().flatten().map(kind).collect();
+            kinds.retain(|kind| kind != "null" && !kind.is_empty());
+            kinds.dedup();
+            kinds.join(" or ")
+        }
+    }
+}
+
+/// How many letters must change to make one word of the other (Levenshtein), for words that may be long: cut at 64 characters.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) =
+        (a.chars().take(64).collect(), b.chars().take(64).collect());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let cost = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = cost.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
