@@ -16,6 +16,7 @@
 //! | [`guard`] | what must agree before anything may be signed again |
 //! | [`witnesses`] | the log as the client of its witnesses: rounds, quorum, and what they say at a start |
 //! | [`reader`] | what was published, read at one size |
+//! | [`stored`] | what was published, read where no log is started |
 //! | [`serve`] | checkpoint, tiles, bundles and consistency over HTTP |
 //!
 //! Not here: who may write, what is decided, HTTP routing of accounts.
@@ -30,6 +31,7 @@ pub mod publish;
 pub mod reader;
 pub mod serve;
 pub mod store;
+pub mod stored;
 pub mod witnesses;
 pub mod writer;
 

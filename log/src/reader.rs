@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_verifier::{
     hash::Hash,
-    tile::{Bundle, Tile, parse_hashes, push_entry},
+    tile::{Bundle, Tile, WIDTH, parse_hashes, push_entry},
 };
 
 use crate::{
@@ -87,17 +87,7 @@ impl<V> Reader<V> {
         if !within(self.published().head.size, 0, bundle.index, bundle.width) {
             return Ok(None);
         }
-        let mut bytes = Vec::new();
-        for leaf in self
-            .shared
-            .store
-            .entries(bundle.index * 256, usize::from(bundle.width))?
-        {
-            push_entry(&mut bytes, &leaf).map_err(|_| StoreError::Damaged {
-                what: format!("a leaf in bundle {} is too long", bundle.index),
-            })?;
-        }
-        Ok(Some(bytes))
+        bundle_bytes(&*self.shared.store, bundle).map(Some)
     }
 
     /// The leaf at `index`, or `None` at or beyond the published size.
@@ -148,8 +138,20 @@ impl<V> Tiles for Reader<V> {
     }
 }
 
+/// A bundle of leaves that are committed.
+pub(crate) fn bundle_bytes(store: &dyn Store, bundle: &Bundle) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = Vec::new();
+    let first = bundle.index * u64::from(WIDTH);
+    for leaf in store.entries(first, usize::from(bundle.width))? {
+        push_entry(&mut bytes, &leaf).map_err(|_| StoreError::Damaged {
+            what: format!("a leaf in bundle {} is too long", bundle.index),
+        })?;
+    }
+    Ok(bytes)
+}
+
 /// Whether `width` hashes of this tile exist in a tree of `size` leaves.
-fn within(size: u64, level: u8, index: u64, width: u16) -> bool {
+pub(crate) fn within(size: u64, level: u8, index: u64, width: u16) -> bool {
     let hashes = size.checked_shr(8 * u32::from(level)).unwrap_or(0);
     let end = index
         .checked_mul(256)

@@ -410,3 +410,62 @@ fn a_log_of_another_application_is_bytes() {
     copy.publish();
     audit(copy.log(), &policy, &[]).holds(&skipped);
 }
+
+#[test]
+fn a_directory_without_a_service_is_read_as_its_service_would_answer() {
+    let mut rig = Rig::up();
+    let owner = rig.owner();
+    let lines: Vec<Vec<u8>> = (0..520)
+        .map(|n| receipt(&format!("{n}"), &owner).to_json())
+        .collect();
+    rig.submit_lines(&lines);
+    let policy = rig.service.policy.clone();
+    let dir = rig.dir().to_str().expect("UTF-8").to_owned();
+    let mut served = audit(&dir, &policy, &["--replay"]);
+    served.holds(&["witnesses"]);
+    // Killed, it leaves an announcement behind, and a write-ahead log that nothing has read back.
+    rig.service.kill();
+    let files = |folder: &str| {
+        let entries = rig.account(folder).read_dir().expect("a folder");
+        let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = files("db");
+    let mut stored = audit(&dir, &policy, &["--replay"]);
+    stored.holds(&["witnesses"]);
+    for report in [&mut served.report, &mut stored.report] {
+        let source = report.as_object_mut().expect("an object").remove("source");
+        assert!(source.is_some());
+    }
+    assert_eq!(served.report, stored.report);
+    assert_eq!(audit(&dir, &policy, &["--at", "300"]).code, Some(0));
+    assert_eq!(files("db"), before, "it is only read");
+
+    // Each account has its own report, and one can be picked.
+    let second = rig.dir().join("accounts/second");
+    let copied = std::process::Command::new("cp")
+        .arg("-r")
+        .args([rig.account(""), second.clone()])
+        .status();
+    assert!(copied.expect("cp").success());
+    let run = |more: &[&str]| {
+        let output = clean(countersign())
+            .args(["audit", &dir, "--json", "--policy"])
+            .arg(&policy)
+            .args(more)
+            .output();
+        let output = output.expect("countersign runs");
+        let lines = String::from_utf8_lossy(&output.stdout).lines().count();
+        (output.status.code(), lines)
+    };
+    assert_eq!(run(&[]), (Some(0), 2));
+    assert_eq!(run(&["--account", "second"]), (Some(0), 1));
+    assert_eq!(run(&["--account", "third"]), (Some(2), 0));
+    assert_eq!(run(&["--state", "a.state"]), (Some(2), 0));
+    // One of them has lost its mark: it does not hold, and the other does.
+    std::fs::remove_file(second.join("published")).expect("the mark");
+    assert_eq!(run(&[]), (Some(1), 1));
+    std::fs::remove_dir_all(second).expect("a folder");
+    rig.begin_again();
+}

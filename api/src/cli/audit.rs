@@ -6,17 +6,22 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
-use countersign_verifier::{command::read_policy, verdict::Outcome};
+use countersign_verifier::{command::read_policy, policy::Eras, verdict::Outcome};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{
     REFUSED, UNKNOWN,
-    foreign::{LogArg, explain},
-    out::Out,
+    evidence::worst,
+    exit_code,
+    foreign::{ReadingArgs, explain},
+    out::{self, Out},
 };
-use crate::audit::{self, AuditError, Plan};
+use crate::{
+    audit::{self, AuditError, Plan},
+    foreign::Foreign,
+};
 
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
@@ -27,8 +32,16 @@ const SHOWN_AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct AuditArgs {
-    #[command(flatten)]
-    log: LogArg,
+    /// The log: the URL that its tiles lie under, a folder of static tiles, or a data directory: what its service serves, and where
+    /// none runs what its store holds, which is only read
+    #[arg(value_name = "URL|DIR")]
+    log: String,
+    /// A file that holds the token to show, where the log is not public [default: owner.token, for a data directory]
+    #[arg(long, value_name = "FILE")]
+    log_token: Option<PathBuf>,
+    /// The account of a data directory [default: each, one report after the other]
+    #[arg(long, value_name = "NAME", alias = "log-account")]
+    account: Option<String>,
     /// The tlog-policy that names the logs and witnesses you trust: a file, or a folder of <from_size>.policy files, of which the
     /// one for the size of the tree counts
     #[arg(long, value_name = "FILE|FOLDER")]
@@ -78,7 +91,39 @@ Examples:
 /// A file or an address that cannot be used, or a log that cannot be reached.
 pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     let eras = read_policy(&args.policy).map_err(|why| anyhow!(why))?;
-    let log = args.log.open()?;
+    let reading = ReadingArgs::new(args.log_token.clone(), args.account.clone());
+    let Some((dir, names)) = reading.accounts(&args.log)? else {
+        return Ok(ExitCode::from(one(args, &eras, &reading.open(&args.log)?)?));
+    };
+    match names.as_slice() {
+        [] => bail!("{} is a data directory without an account", args.log),
+        [_, _, ..] if args.state.is_some() => bail!(
+            "--state keeps one audit, and {} has several accounts, {}: name one with --account",
+            args.log,
+            names.join(", ")
+        ),
+        names => {
+            let mut codes = Vec::new();
+            for name in names {
+                let log = reading.open_account(&dir, name);
+                let audited = log.and_then(|log| one(args, &eras, &log));
+                codes.push(match audited.map_err(|error| (exit_code(&error), error)) {
+                    Ok(code) => code,
+                    // Of several, one that cannot be read takes nothing from the others.
+                    Err((code @ (REFUSED | UNKNOWN), error)) if names.len() > 1 => {
+                        out::note(format_args!("{name}: {error:#}"));
+                        code
+                    }
+                    Err((_, error)) => return Err(error),
+                });
+            }
+            Ok(ExitCode::from(worst(&codes)))
+        }
+    }
+}
+
+/// One log: its report, and what that means.
+fn one(args: &AuditArgs, eras: &Eras, log: &Foreign) -> anyhow::Result<u8> {
     let bar = bar();
     let progress = |done: u64, all: u64| {
         if bar.is_hidden() && bar.elapsed() > SHOWN_AFTER {
@@ -89,8 +134,8 @@ pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
         bar.set_position(done);
     };
     let plan = Plan {
-        log: &log,
-        eras: &eras,
+        log,
+        eras,
         at: args.at,
         state: args.state.as_deref(),
         replay: args.replay,
@@ -112,9 +157,9 @@ pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     };
     written.context("standard output")?;
     Ok(match report.outcome() {
-        Outcome::Holds => ExitCode::SUCCESS,
-        Outcome::DoesNotHold => ExitCode::from(REFUSED),
-        Outcome::CannotTell => ExitCode::from(UNKNOWN),
+        Outcome::Holds => 0,
+        Outcome::DoesNotHold => REFUSED,
+        Outcome::CannotTell => UNKNOWN,
     })
 }
 

@@ -1,21 +1,24 @@
-//! Which log a command reads: a URL, a folder of static tiles, or the data directory of a running service.
+//! Which log a command reads: a URL, a folder of static tiles, or a data directory: what its service serves, or its store where none runs.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 
-use super::{Fail, REFUSED, UNKNOWN, UNUSABLE};
+use super::{Fail, REFUSED, UNKNOWN, UNUSABLE, local::IN_USE};
 use crate::{
     client::Token,
-    data_dir::DataDir,
+    data_dir::{DataDir, LockError},
     foreign::{Foreign, ForeignError},
 };
 
 /// A log that anybody may serve.
 #[derive(Debug, Args)]
 pub struct LogArg {
-    /// The log: the URL that its tiles lie under, a folder of static tiles, or a data directory whose service runs
+    /// The log: the URL that its tiles lie under, a folder of static tiles, or a data directory
     #[arg(value_name = "URL|DIR")]
     pub log: String,
     #[command(flatten)]
@@ -41,6 +44,14 @@ impl LogArg {
 }
 
 impl ReadingArgs {
+    /// With this token, and of a data directory this account.
+    pub fn new(log_token: Option<PathBuf>, log_account: Option<String>) -> ReadingArgs {
+        ReadingArgs {
+            log_token,
+            log_account,
+        }
+    }
+
     /// Whether a token was given, which one log alone may see.
     pub fn names_a_token(&self) -> bool {
         self.log_token.is_some()
@@ -48,40 +59,80 @@ impl ReadingArgs {
 
     /// Opens the log at an address.
     pub fn open(&self, log: &str) -> anyhow::Result<Foreign> {
-        let token = match &self.log_token {
-            Some(path) => Some(token(path)?),
-            None => None,
+        let Some((dir, names)) = self.accounts(log)? else {
+            let token = self.log_token.as_deref().map(token).transpose()?;
+            return Foreign::open(log, token.as_ref()).map_err(explain);
         };
+        match names.as_slice() {
+            [one] => self.open_account(&dir, one),
+            [] => bail!("{log} is a data directory without an account"),
+            names => bail!(
+                "{log} has several accounts, {}: name one with --log-account",
+                names.join(", ")
+            ),
+        }
+    }
+
+    /// The accounts that are meant, where the address is a data directory.
+    pub fn accounts(&self, log: &str) -> anyhow::Result<Option<(DataDir, Vec<String>)>> {
         let dir = DataDir::new(log);
         if !dir.config().is_file() && !dir.root().join("accounts").is_dir() {
-            return Foreign::open(log, token.as_ref()).map_err(explain);
+            return Ok(None);
         }
-        let Some(running) = dir.running() else {
-            bail!(
-                "{log} is a data directory, and no service runs on it: begin one with `countersign serve --dir {log}`; what it serves is \
-                 what is audited"
-            );
+        let mut names = dir.account_names().with_context(|| log.to_owned())?;
+        if let Some(account) = &self.log_account {
+            names.retain(|name| name == account);
+            if names.is_empty() {
+                bail!("{log} has no account `{account}`");
+            }
+        }
+        Ok(Some((dir, names)))
+    }
+
+    /// Opens an account's log: from the service that runs on the directory, or where none does out of the store, read only.
+    pub fn open_account(&self, dir: &DataDir, account: &str) -> anyhow::Result<Foreign> {
+        let files = dir.account(account);
+        let running = match (dir.lock(), dir.running()) {
+            (Ok(held), _) => return Foreign::stored(&files, Some(held)).map_err(explain),
+            (Err(LockError::InUse { .. }), Some(running)) => running,
+            (Err(error @ LockError::InUse { .. }), None) => {
+                let message = format!("{error}, and it serves nothing yet");
+                return Err(Fail {
+                    code: IN_USE,
+                    message,
+                }
+                .into());
+            }
+            // Where nothing can be written, no service can run either.
+            (Err(LockError::Io { source, .. }), _)
+                if source.kind() == io::ErrorKind::ReadOnlyFilesystem =>
+            {
+                return Foreign::stored(&files, None).map_err(explain);
+            }
+            // A service may run there, whose lock is not for this user to try.
+            (Err(LockError::Io { source, .. }), Some(running))
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                running
+            }
+            (Err(LockError::Io { source, .. }), None)
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                return Foreign::stored(&files, None).map_err(explain);
+            }
+            (Err(error), _) => return Err(error.into()),
         };
-        let account = match &self.log_account {
-            Some(account) => account.clone(),
-            None => match dir.account_names()?.as_slice() {
-                [one] => one.clone(),
-                names => bail!(
-                    "{log} has {} accounts: name one with --log-account",
-                    names.len()
-                ),
-            },
-        };
-        let token = match token {
-            None if dir.owner_token().exists() => Some(self::token(&dir.owner_token())?),
-            token => token,
+        let token = match &self.log_token {
+            Some(path) => Some(token(path)?),
+            None if dir.owner_token().exists() => Some(token(&dir.owner_token())?),
+            None => None,
         };
         let url = format!("{}/log/{account}", running.url.trim_end_matches('/'));
         Foreign::open(&url, token.as_ref()).map_err(explain)
     }
 }
 
-fn token(path: &std::path::Path) -> anyhow::Result<Token> {
+fn token(path: &Path) -> anyhow::Result<Token> {
     let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
     Token::parse(&text).with_context(|| format!("{}", path.display()))
 }

@@ -45,7 +45,7 @@ pub fn heads(files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
 }
 
 /// What a process answers whose directory another one holds.
-const IN_USE: u8 = 4;
+pub const IN_USE: u8 = 4;
 
 impl LocalArg {
     /// Finds it.

@@ -1,4 +1,4 @@
-//! Logs of others, read over HTTP or out of a folder (c2sp.org/tlog-tiles).
+//! Logs of others, read over HTTP, out of a folder (c2sp.org/tlog-tiles), or out of the store of an account that is not served.
 //!
 //! Whatever is answered is bounded, and believed of nobody: entries and tiles show nothing until they lead to a signed root. An
 //! error names the place, and whose fault it is. Calls block; what was asked for ahead is fetched meanwhile.
@@ -7,6 +7,7 @@ mod error;
 mod folder;
 mod http;
 mod past;
+mod stored;
 
 use std::sync::Arc;
 
@@ -20,9 +21,13 @@ use tokio::{runtime::Runtime, sync::Semaphore, task::JoinHandle};
 pub use error::ForeignError;
 pub use past::{Past, apart, edge, past};
 
-use crate::client::Token;
+use crate::{
+    client::Token,
+    data_dir::{AccountDir, Held},
+};
 use folder::Folder;
 use http::Http;
+use stored::Stored;
 
 /// Requests at once: enough that the distance to a log costs little, and few enough to be a polite reader.
 const REQUESTS_MAX: usize = 8;
@@ -38,6 +43,7 @@ pub struct Foreign {
 enum Place {
     Http(Http),
     Folder(Folder),
+    Stored(Stored),
 }
 
 /// A bundle with the tile of its leaf hashes.
@@ -73,6 +79,18 @@ impl Foreign {
         } else {
             Place::Folder(Folder::new(text)?)
         };
+        Foreign::of(place)
+    }
+
+    /// The log of an account that no service runs on, read only. What is held is let go of with it.
+    ///
+    /// # Errors
+    /// [`ForeignError::Malformed`] where the store is damaged, [`ForeignError::Unreachable`] where it cannot be read.
+    pub fn stored(account: &AccountDir, held: Option<Held>) -> Result<Foreign, ForeignError> {
+        Foreign::of(Place::Stored(Stored::open(account, held)?))
+    }
+
+    fn of(place: Place) -> Result<Foreign, ForeignError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -154,6 +172,7 @@ impl Place {
         match self {
             Place::Http(http) => http.at(path),
             Place::Folder(folder) => folder.at(path),
+            Place::Stored(stored) => stored.at(path),
         }
     }
 
@@ -161,6 +180,8 @@ impl Place {
         match self {
             Place::Http(http) => http.get(path, limit).await,
             Place::Folder(folder) => folder.get(path, limit).await,
+            // Blocks for milliseconds, on a runtime where nothing but such fetches waits.
+            Place::Stored(stored) => stored.get(path),
         }
     }
 

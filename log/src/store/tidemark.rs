@@ -55,12 +55,17 @@ impl Tidemark {
     /// Opens a mark that [`Tidemark::create`] made. One that is missing is not begun anew: that is how a store put back from an older
     /// copy would pass for a new one.
     pub(super) fn open(path: &Path) -> Result<Tidemark, StoreError> {
+        Tidemark::open_as(path, true)
+    }
+
+    /// The same, to be raised only if `write`: what is read may lie where nothing can be written.
+    pub(super) fn open_as(path: &Path, write: bool) -> Result<Tidemark, StoreError> {
         let failed =
             |e: std::io::Error| StoreError::Unavailable(format!("{}: {e}", path.display()));
         let damaged = |why: String| StoreError::Damaged {
             what: format!("{}: {why}", path.display()),
         };
-        let file = match OpenOptions::new().read(true).write(true).open(path) {
+        let file = match OpenOptions::new().read(true).write(write).open(path) {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 return Err(damaged(

@@ -34,7 +34,7 @@ Exit codes:
   2  wrong usage, a file that cannot be used, or a log that is not tracked
   3  recorded as unproven, or it cannot be told whether it was recorded")]
 pub struct SubmitArgs {
-    /// The log: the URL that its tiles lie under, a folder of static tiles, a data directory whose service runs; or a checkpoint's file
+    /// The log: the URL that its tiles lie under, a folder of static tiles, a data directory; or a checkpoint's file
     #[arg(value_name = "URL|DIR|FILE|-")]
     log: String,
     /// Print the answer as JSON

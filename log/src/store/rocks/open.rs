@@ -110,7 +110,7 @@ impl RocksStore {
         shared: &Shared,
         write: bool,
     ) -> Result<RocksStore, StoreError> {
-        let mark = Tidemark::open(tidemark)?;
+        let mark = Tidemark::open_as(tidemark, write)?;
         let db = if write {
             open_existing(folder, shared, None)?
         } else {
