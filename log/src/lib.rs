@@ -43,7 +43,7 @@ pub use judge::{Context, Entry, Judge, Key, Ruling};
 pub use log::{Log, Options, Pending, Status, Turned};
 pub use publish::Published;
 pub use reader::Reader;
-pub use shared::StartError;
+pub use shared::{Progress, StartError};
 pub use store::{Head, Store, StoreError};
 pub use witnesses::{Pace, Reply, Transport, Witnesses, WitnessesStatus};
 pub use writer::{Outcome, Sequenced, Stop, Until};

@@ -11,15 +11,15 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use countersign_verifier::vkey::NoteSigner;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::{
     clock::{ClockFault, Clocks, LogClock},
     guard,
     judge::Judge,
-    publish::{HeadSigner, Notice, Publisher},
+    publish::{HeadSigner, Notice, Published, Publisher},
     reader::Reader,
-    shared::{Committed, Shared, StartError},
+    shared::{Committed, Progress, Shared, StartError},
     store::{Head, Store, StoreError},
     witnesses::{Rounds, Witnesses, WitnessesStatus},
     writer::{Job, Outcome, Stated, Stop, Until, Writer, load},
@@ -111,13 +111,18 @@ impl<J: Judge> Log<J> {
         if let Some(fault) = &fault {
             tracing::error!(%fault, "writing does not start until the clock is accepted");
         }
+        let published = Published::from(options.store.published()?);
         let shared = Arc::new(Shared {
             gate: ArcSwapOption::from_pointee(missing),
             witnesses: ArcSwap::default(),
             disputed_ms: 0.into(),
             clocks: options.clocks.clone(),
             signed: ArcSwap::from_pointee(options.store.signed()?.pop().into()),
-            published: ArcSwap::from_pointee(options.store.published()?.into()),
+            progress: watch::Sender::new(Progress {
+                committed: loaded.edge.size(),
+                published: published.head.size,
+            }),
+            published: ArcSwap::from_pointee(published),
             store: options.store,
             committed: ArcSwap::from_pointee(Committed::new(
                 loaded.edge.clone(),

@@ -192,10 +192,10 @@ impl Publisher {
             }
         };
         shared.published_trouble.store(None);
-        shared.published.store(Arc::new(Published {
+        shared.show_published(Published {
             head: kept.head,
             note: kept.note,
-        }));
+        });
         tracing::debug!(size = head.size, "published");
         Ok(())
     }

@@ -6,13 +6,14 @@ use countersign_verifier::{
     hash::Hash,
     tile::{Bundle, Tile, WIDTH, parse_hashes, push_entry},
 };
+use tokio::sync::watch;
 
 use crate::{
     grow::Edge,
     judge::Key,
     prove::Tiles,
     publish::Published,
-    shared::Shared,
+    shared::{Progress, Shared},
     store::{Head, Store, StoreError},
 };
 
@@ -50,6 +51,12 @@ impl<V> Reader<V> {
         } else {
             published
         }
+    }
+
+    /// How far the log has come, to be waited on: for a commit, or for a publication. What it says is there to be read.
+    #[must_use]
+    pub fn progress(&self) -> watch::Receiver<Progress> {
+        self.shared.progress.subscribe()
     }
 
     /// The state above the log at the newest commit.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, atomic::AtomicI64};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::watch;
 
 use crate::{
     clock::Clocks,
@@ -51,6 +52,15 @@ impl<V> Committed<V> {
     }
 }
 
+/// How far a log has come. Neither number ever falls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Leaves that are committed.
+    pub committed: u64,
+    /// Leaves under the newest published checkpoint.
+    pub published: u64,
+}
+
 /// What the writer, the publisher and readers share.
 pub(crate) struct Shared<V> {
     pub store: Arc<dyn Store>,
@@ -59,6 +69,8 @@ pub(crate) struct Shared<V> {
     /// The newest head that the log has signed: what it is included under, where witnesses have not come so far.
     pub signed: ArcSwap<Published>,
     pub published: ArcSwap<Published>,
+    /// Told after each of the two above was stored: whoever is woken finds what woke him.
+    pub progress: watch::Sender<Progress>,
     /// Why nothing may be written, whatever the clock and the store say: set and cleared by the guard.
     pub gate: ArcSwapOption<Stop>,
     pub witnesses: ArcSwap<WitnessesStatus>,
@@ -74,6 +86,22 @@ pub(crate) struct Shared<V> {
 }
 
 impl<V> Shared<V> {
+    /// Shows readers what is committed, and wakes those who wait for it.
+    pub(crate) fn show_committed(&self, committed: Committed<V>) {
+        let size = committed.head.size;
+        self.committed.store(Arc::new(committed));
+        self.progress
+            .send_if_modified(|p| std::mem::replace(&mut p.committed, size) != size);
+    }
+
+    /// Shows readers a checkpoint, and wakes those who wait for it.
+    pub(crate) fn show_published(&self, published: Published) {
+        let size = published.head.size;
+        self.published.store(Arc::new(published));
+        self.progress
+            .send_if_modified(|p| std::mem::replace(&mut p.published, size) != size);
+    }
+
     /// The wall clock, POSIX milliseconds.
     pub(crate) fn wall_ms(&self) -> u64 {
         crate::clock::wall_ms(&*self.clocks)

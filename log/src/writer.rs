@@ -294,7 +294,7 @@ impl<J: Judge> Writer<J> {
         }
         self.adjusted = None;
         self.unguarded = false;
-        self.shared.committed.store(Arc::new(committed));
+        self.shared.show_committed(committed);
         Ok(growth.published)
     }
 }

@@ -64,7 +64,7 @@ impl<J: Judge> Writer<J> {
         self.snapshot_at = loaded.snapshot_at;
         self.edge = loaded.edge;
         let committed = Committed::new(self.edge.clone(), self.judge.version());
-        self.shared.committed.store(Arc::new(committed));
+        self.shared.show_committed(committed);
         Ok(())
     }
 

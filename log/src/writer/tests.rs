@@ -325,6 +325,29 @@ fn a_new_log_opens_itself_and_answers_in_order() {
 }
 
 #[test]
+fn whoever_waits_for_a_commit_or_a_publication_is_woken_once_it_can_be_read() {
+    let rig = Rig::new();
+    let reader = rig.log().reader();
+    let mut progress = reader.progress();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    for size in 2..10 {
+        rig.submit(&[&format!("{size}")]);
+        let wait = async {
+            progress.wait_for(|p| p.committed >= size).await.unwrap();
+            assert!(reader.committed().0.size >= size);
+            let came = *progress.wait_for(|p| p.published >= size).await.unwrap();
+            assert!(reader.leaf(came.published - 1).unwrap().is_some());
+        };
+        runtime
+            .block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await })
+            .unwrap();
+    }
+}
+
+#[test]
 fn b086_the_same_again_gets_the_same_index_at_once_later_and_after_a_restart() {
     let mut rig = Rig::new();
     let first = rig.index("x");

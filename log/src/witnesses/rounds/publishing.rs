@@ -79,10 +79,10 @@ impl<V: Send + Sync + 'static> Rounds<V> {
         self.shared.store.keep(Stage::Published, &kept)?;
         self.unsettled.set(self.unsettled.get() + 1);
         self.shared.published_trouble.store(None);
-        self.shared.published.store(Arc::new(Published {
+        self.shared.show_published(Published {
             head: kept.head,
             note: kept.note,
-        }));
+        });
         tracing::debug!(
             size = kept.head.size,
             cosignatures = round.lines.len(),
