@@ -4,7 +4,10 @@
 //! a setting that is silently not in force is worse than a start that fails. Nested keys use `__` in the environment:
 //! `COUNTERSIGN_TLS__CERT`. Only this module reads the environment (and the command line's own variables, through its parser).
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -311,6 +314,21 @@ impl Config {
         self.public_url
             .clone()
             .unwrap_or_else(|| format!("{scheme}://{address}"))
+    }
+
+    /// The URL by which a process on this machine reaches a service at `address`. A certificate holds for the public name alone.
+    #[must_use]
+    pub fn near_url(&self, mut address: SocketAddr) -> String {
+        if self.tls.is_some() {
+            return self.url(address);
+        }
+        if address.ip().is_unspecified() {
+            address.set_ip(match address {
+                SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        format!("http://{address}")
     }
 }
 

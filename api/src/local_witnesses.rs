@@ -21,7 +21,10 @@ use countersign_witness::{
     store::{RocksStore, StoreError},
 };
 
-use crate::data_dir::{DataDir, sync_dir, write_public};
+use crate::{
+    account::Parts,
+    data_dir::{DataDir, sync_dir, write_public},
+};
 
 pub use children::Children;
 
@@ -42,6 +45,15 @@ pub struct LocalWitness {
     pub dir: PathBuf,
     /// Where it listens.
     pub address: SocketAddr,
+}
+
+/// A log that is served beside them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Its verifier key.
+    pub vkey: String,
+    /// Where it answers `consistency` and `node`, the part before them.
+    pub url: String,
 }
 
 /// A witness as a policy names it.
@@ -183,6 +195,25 @@ pub fn admit(dir: &DataDir, log_vkey: &str) -> Result<(), LocalError> {
         }
     }
     Ok(())
+}
+
+/// The public logs of a directory that is served at `url`: what the others hold, nobody is told without a token.
+///
+/// # Errors
+/// [`LocalError::File`]: the accounts cannot be listed.
+pub fn served(dir: &DataDir, url: &str) -> Result<Vec<Served>, LocalError> {
+    let names = dir.account_names().map_err(file(dir.root()))?;
+    let served = |name: String| {
+        if dir.account(&name).succeeded().exists() {
+            return None;
+        }
+        // What is wrong with an account's files is said when it is opened.
+        let parts = Parts::read(dir, &name).ok().filter(|parts| parts.public)?;
+        let url = format!("{url}/log/{name}");
+        let vkey = parts.vkey;
+        Some(Served { vkey, url })
+    };
+    Ok(names.into_iter().filter_map(served).collect())
 }
 
 /// The policy of a log with these witnesses (c2sp.org/tlog-policy): two of three, so that one can be lost.

@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, Write},
+    net::SocketAddr,
     sync::Arc,
     time::Duration,
 };
@@ -20,7 +21,7 @@ use crate::{
     data_dir::{DataDir, LockError, Running},
     doors::{admin, http, listen, tls::Certificate},
     files,
-    local_witnesses::{Children, LocalError, LocalWitness},
+    local_witnesses::{self, Children, LocalError, LocalWitness},
 };
 use countersign_log::{StartError, Stop, StoreError};
 
@@ -100,9 +101,16 @@ pub async fn run(
     }
     let _held = dir.lock()?;
     files::raise_limit(config.limits.connections);
+    // Bound before the witnesses start, which are told where the logs are; nobody is accepted before the logs are open.
+    let listener = bind(config.listen).await?;
+    let address = listener.local_addr().map_err(unbound(config.listen))?;
+    let logs = match witnesses.is_empty() {
+        true => Vec::new(),
+        false => local_witnesses::served(&dir, &config.near_url(address))?,
+    };
     // Before the log's first head, and until its last one is cosigned.
-    let children = Children::start(witnesses).await?;
-    let served = serve(config, &dir, explicit, ready).await;
+    let children = Children::start(witnesses, &logs).await?;
+    let served = serve(config, &dir, (listener, address), explicit, ready).await;
     children.end().await;
     served
 }
@@ -110,6 +118,7 @@ pub async fn run(
 async fn serve(
     config: Config,
     dir: &DataDir,
+    (listener, address): (TcpListener, SocketAddr),
     explicit: Explicit,
     ready: impl FnOnce(&App),
 ) -> Result<(), ServiceError> {
@@ -124,13 +133,6 @@ async fn serve(
     let signals =
         signals(stopping, certificate.clone()).map_err(|source| ServiceError::Listen {
             what: "signals".into(),
-            source,
-        })?;
-    let listener = bind(config.listen).await?;
-    let address = listener
-        .local_addr()
-        .map_err(|source| ServiceError::Listen {
-            what: config.listen.to_string(),
             source,
         })?;
     let metrics = match config.metrics.listen {
@@ -217,13 +219,13 @@ async fn until_writing(app: &App, stop: &mut watch::Receiver<bool>) {
     }
 }
 
-async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, ServiceError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|source| ServiceError::Listen {
-            what: address.to_string(),
-            source,
-        })
+async fn bind(address: SocketAddr) -> Result<TcpListener, ServiceError> {
+    TcpListener::bind(address).await.map_err(unbound(address))
+}
+
+fn unbound(address: SocketAddr) -> impl FnOnce(io::Error) -> ServiceError {
+    let what = address.to_string();
+    move |source| ServiceError::Listen { what, source }
 }
 
 /// SIGTERM and SIGINT stop; a second one stops at once. SIGHUP reads the certificate again.

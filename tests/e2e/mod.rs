@@ -5,6 +5,7 @@ mod bodies;
 mod config;
 mod duplicates;
 mod evidence;
+mod gossip;
 mod heads;
 mod hostile;
 mod identities;

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Waits until `is` gives something.
 #[track_caller]
-fn until<T>(what: &str, mut is: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, mut is: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = is() {
@@ -70,7 +70,7 @@ fn bring_back(dir: &Path, number: u32) {
 }
 
 /// The account's row of `/health`.
-fn row(service: &Service) -> Value {
+pub fn row(service: &Service) -> Value {
     let health = service.http().get("/health").json();
     health["accounts"][0].clone()
 }
@@ -82,7 +82,7 @@ fn post(service: &Service, rig: &Rig, n: &str, query: &str) -> Answer {
 
 /// Submits; the answer must be witnessed. Its index.
 #[track_caller]
-fn witnessed(rig: &mut Rig, n: &str) -> u64 {
+pub fn witnessed(rig: &mut Rig, n: &str) -> u64 {
     // A machine that is busy may take longer than the usual deadline.
     let answer = post(&rig.service, rig, n, "?deadline_ms=50000");
     assert_eq!(answer.status, 200, "{}", answer.text());

@@ -103,15 +103,15 @@ fn subproof(leaves: &[Hash], old: usize, whole: bool) -> Vec<Hash> {
 }
 
 /// A witness's directory and what runs on it.
-struct Witness {
-    dir: PathBuf,
+pub struct Witness {
+    pub dir: PathBuf,
     vkeys: Vec<VerifierKey>,
     running: Option<(Child, SocketAddr)>,
     _home: TempDir,
 }
 
 impl Witness {
-    fn init(more: &[&str]) -> Witness {
+    pub fn init(more: &[&str]) -> Witness {
         let home = tempfile::tempdir().expect("a temporary folder");
         let dir = home.path().join("w");
         let made = command(&dir, &[&["init", "--name", NAME], more].concat());
@@ -128,7 +128,7 @@ impl Witness {
         }
     }
 
-    fn command(&self, arguments: &[&str]) -> Output {
+    pub fn command(&self, arguments: &[&str]) -> Output {
         command(&self.dir, arguments)
     }
 
@@ -141,7 +141,7 @@ impl Witness {
         self.serve_with(&[])
     }
 
-    fn serve_with(&mut self, more: &[&str]) -> SocketAddr {
+    pub fn serve_with(&mut self, more: &[&str]) -> SocketAddr {
         let mut child = clean(countersign_witness())
             .args(["serve", "--listen", "127.0.0.1:0", "--dir"])
             .arg(&self.dir)

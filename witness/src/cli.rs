@@ -110,7 +110,9 @@ impl From<ServeError> for Fail {
         match error {
             ServeError::Open(error) => error.into(),
             ServeError::Listen { .. } | ServeError::Gossip(_) => Fail::new(USAGE, error),
-            ServeError::Writer | ServeError::Signals(_) => Fail::new(REFUSED, error),
+            ServeError::Writer | ServeError::Door | ServeError::Signals(_) => {
+                Fail::new(REFUSED, error)
+            }
         }
     }
 }

@@ -83,6 +83,12 @@ impl Dir {
         self.root.join("gossip.json")
     }
 
+    /// `unresolved.json`: heads of peers that are not settled, and since when.
+    #[must_use]
+    pub fn unresolved(&self) -> PathBuf {
+        self.root.join("unresolved.json")
+    }
+
     /// `forks/`: evidence.
     #[must_use]
     pub fn forks(&self) -> PathBuf {
@@ -126,6 +132,25 @@ impl Dir {
 /// What the system says.
 pub fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
+}
+
+/// Puts a file in the place of another, or of none, durable on return: under its name is only ever a whole one. What is written
+/// meanwhile lies beside it under the extension `part`, so that only one at a time may write.
+///
+/// # Errors
+/// What the system says; then what was there stays.
+pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let part = path.with_extension("part");
+    match std::fs::remove_file(&part) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    write_new(&part, bytes, mode)?;
+    std::fs::rename(&part, path)?;
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => sync_dir(parent),
+        _ => Ok(()),
+    }
 }
 
 /// Writes a new file with this mode, durable on return. Never over an existing one.

@@ -4,7 +4,7 @@
 //! `<SHA-256 of the origin>.told` beside it says that the webhook has it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     sync::{
@@ -17,10 +17,13 @@ use countersign_verifier::hash::Hash;
 use countersign_verifier::limits::FORK_BYTES_MAX;
 use tokio::sync::Notify;
 
-use crate::dir::{sync_dir, write_new};
+use crate::dir::{replace, sync_dir, write_new};
 
 const EVIDENCE: &str = "json";
 const TOLD: &str = "told";
+/// Pieces of evidence, of 2 MiB at most, that wait in memory for a disk that takes none. Of more it is known that they are there,
+/// and whoever brought them may bring them again.
+const WAITING_MAX: usize = 16;
 
 /// Where evidence is kept.
 enum Place {
@@ -37,7 +40,8 @@ pub struct Forks {
     /// Of which logs, and whether the webhook was told. About 100 bytes each, and never more than there are logs.
     held: RwLock<BTreeMap<Hash, bool>>,
     /// Proved to have forked, and not written yet, most likely because the disk is full: nothing of them is signed all the same.
-    unwritten: Mutex<BTreeSet<Hash>>,
+    /// What is to be written, where there was room to remember it.
+    unwritten: Mutex<BTreeMap<Hash, Option<Vec<u8>>>>,
     /// Held while a file is written: the first evidence of a log is the one that is kept.
     writing: Mutex<()>,
     later: AtomicU64,
@@ -110,17 +114,35 @@ impl Forks {
     /// Whether nothing of this log may be signed: there is evidence, written or not.
     #[must_use]
     pub fn bars(&self, log: &Hash) -> bool {
-        let unwritten = self
-            .unwritten
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        unwritten.contains(log) || self.holds(log)
+        self.waiting().contains_key(log) || self.holds(log)
+    }
+
+    /// How many logs there is evidence of that is not written.
+    #[must_use]
+    pub fn unwritten(&self) -> u64 {
+        self.waiting().len() as u64
+    }
+
+    /// Tries once more to write what could not be; the logs whose evidence is kept now.
+    pub fn write_again(&self) -> Vec<Hash> {
+        let waiting = self.waiting().clone();
+        let kept = |log: &Hash, evidence: Vec<u8>| match self.keep(log, &evidence) {
+            Ok(first) => first,
+            Err(error) => {
+                tracing::error!(%error, %log, "evidence of a fork still cannot be written");
+                false
+            }
+        };
+        let written = waiting
+            .into_iter()
+            .filter_map(|(log, evidence)| kept(&log, evidence?).then_some(log));
+        written.collect()
     }
 
     /// Keeps verified evidence, durable on return; whether it is the first of this log. Later ones are counted only.
     ///
     /// # Errors
-    /// What the system says; then it is not kept, and may be brought again.
+    /// What the system says; then it is kept in memory for [`Forks::write_again`], and may be brought again.
     pub fn keep(&self, log: &Hash, evidence: &[u8]) -> io::Result<bool> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         if self.holds(log) {
@@ -134,18 +156,15 @@ impl Forks {
                 kept.insert(*log, evidence.to_vec());
             }
             Place::Folder(folder) => {
-                let written = write_whole(folder, log, evidence);
-                let mut unwritten = self
-                    .unwritten
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
-                match written {
-                    Ok(()) => unwritten.remove(log),
-                    Err(error) => {
-                        unwritten.insert(*log);
-                        return Err(error);
-                    }
-                };
+                let written = replace(&file(folder, log, EVIDENCE), evidence, 0o644);
+                let mut waiting = self.waiting();
+                if let Err(error) = written {
+                    let room = waiting.values().flatten().count() < WAITING_MAX;
+                    let place = waiting.entry(*log).or_default();
+                    *place = place.take().or(room.then(|| evidence.to_vec()));
+                    return Err(error);
+                }
+                waiting.remove(log);
             }
         }
         let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
@@ -229,6 +248,12 @@ impl Forks {
         self.found.notified().await;
     }
 
+    fn waiting(&self) -> std::sync::MutexGuard<'_, BTreeMap<Hash, Option<Vec<u8>>>> {
+        self.unwritten
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn held(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<Hash, bool>> {
         self.held.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -252,18 +277,6 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
     std::fs::read(path)
-}
-
-/// Under its name is only ever a whole file.
-fn write_whole(folder: &Path, log: &Hash, evidence: &[u8]) -> io::Result<()> {
-    let part = file(folder, log, "part");
-    match std::fs::remove_file(&part) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    write_new(&part, evidence, 0o644)?;
-    std::fs::rename(&part, file(folder, log, EVIDENCE))?;
-    sync_dir(folder)
 }
 
 #[cfg(test)]
@@ -296,13 +309,31 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_is_not_held() {
+    fn what_cannot_be_written_waits_for_a_disk_that_takes_it() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("forks");
         let forks = Forks::open(&folder, |_, _| true).unwrap();
         std::fs::remove_dir(&folder).unwrap();
-        assert!(forks.keep(&Hash([1; 32]), b"x").is_err());
-        assert!(!forks.holds(&Hash([1; 32])));
-        assert!(!Forks::off().keep(&Hash([1; 32]), b"x").unwrap());
+        let log = |n: usize| Hash([u8::try_from(n).unwrap(); 32]);
+        for n in 0..=WAITING_MAX {
+            assert!(forks.keep(&log(n), b"first").is_err());
+            assert!(forks.keep(&log(n), b"later").is_err());
+            assert!(!forks.holds(&log(n)) && forks.bars(&log(n)));
+        }
+        assert_eq!(forks.write_again(), [], "the disk still takes nothing");
+        assert_eq!(forks.unwritten(), WAITING_MAX as u64 + 1);
+        std::fs::create_dir(&folder).unwrap();
+        let written: Vec<Hash> = (0..WAITING_MAX).map(log).collect();
+        assert_eq!(forks.write_again(), written);
+        assert_eq!(forks.evidence(&log(0)).unwrap().unwrap(), b"first");
+        // The last had no room in memory: it is barred, and what is brought again is kept.
+        let last = log(WAITING_MAX);
+        assert!(forks.bars(&last) && !forks.holds(&last));
+        assert!(forks.keep(&last, b"again").unwrap());
+        assert_eq!(
+            (forks.unwritten(), forks.untold().len()),
+            (0, WAITING_MAX + 1)
+        );
+        assert!(!Forks::off().keep(&log(0), b"x").unwrap());
     }
 }

@@ -10,12 +10,14 @@
 //! - [`page`]: the heads that everybody may ask for
 //! - [`client`], [`pull`]: asking peers, each by itself
 //! - [`config`]: the peers, kept in the directory
+//! - [`doubt`]: heads whose proof failed at the witness's own door
 //! - [`webhook`]: telling somebody of evidence
 
 pub mod board;
 pub mod client;
 pub mod compare;
 pub mod config;
+pub mod doubt;
 pub mod page;
 pub mod pull;
 pub mod settle;

@@ -1,6 +1,7 @@
 //! The public door (c2sp.org/tlog-witness): answers as the specification has them, everything else plain text.
 
 pub mod admin;
+pub mod crowd;
 pub mod gossip;
 pub mod listen;
 
@@ -19,8 +20,9 @@ use countersign_verifier::hash::Hash;
 use countersign_verifier::limits::ADD_CHECKPOINT_BYTES_MAX;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
-use crate::decide::SubtreeRefusal;
+use crate::decide::{Refusal, SubtreeRefusal};
 use crate::gossip::client::Client;
+use crate::gossip::doubt::Doubts;
 use crate::metrics::Now;
 use crate::witness::{Answer, Witness};
 
@@ -30,10 +32,12 @@ const BODY_TIME: Duration = Duration::from_secs(10);
 
 /// The witness's public routes.
 pub fn router(witness: Arc<Witness>, client: Arc<Client>) -> Router {
-    let below_gossip = gossip::router(witness.clone(), client);
+    let below_gossip = gossip::router(witness.clone(), client.clone());
+    let doubts = Doubts::new(witness.clone(), client);
+    let add = move |State(witness), body| add_checkpoint(witness, doubts, body);
     Router::new()
         .route("/", get(about))
-        .route("/add-checkpoint", post(add_checkpoint))
+        .route("/add-checkpoint", post(add))
         .route("/sign-subtree", post(sign_subtree))
         .route("/{log}/checkpoint", get(newest))
         .route("/health", get(health))
@@ -46,9 +50,15 @@ pub fn router(witness: Arc<Witness>, client: Arc<Client>) -> Router {
         })
 }
 
-async fn add_checkpoint(State(witness): State<Arc<Witness>>, body: Body) -> Response {
+async fn add_checkpoint(witness: Arc<Witness>, doubts: Arc<Doubts>, body: Body) -> Response {
     let answer = match read(body, ADD_CHECKPOINT_BYTES_MAX).await {
-        Ok(body) => say(witness.add_checkpoint(&body).await),
+        Ok(body) => {
+            let answer = witness.add_checkpoint(&body).await;
+            if matches!(answer, Answer::Refused(Refusal::Proof(_))) {
+                doubts.settle(body);
+            }
+            say(answer)
+        }
         Err(refused) => refused,
     };
     let status = answer.status().as_u16();
@@ -144,12 +154,14 @@ async fn about(State(witness): State<Arc<Witness>>) -> Response {
 }
 
 async fn health(State(witness): State<Arc<Witness>>) -> Response {
-    let (status, word) = if witness.is_running() {
-        (StatusCode::OK, "ok")
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "stopped")
+    let unwritten = witness.forks().unwritten();
+    let (status, word) = match witness.is_running() {
+        true if unwritten == 0 => (StatusCode::OK, "ok"),
+        // It cosigns; what it must not lose lies in memory.
+        true => (StatusCode::OK, "degraded"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "stopped"),
     };
-    let (unresolved, unresolved_since) = witness.board().open();
+    let (unresolved, unresolved_since) = witness.board().open_rows();
     let peers = witness.board().peers();
     let failing = peers.iter().filter(|peer| peer.failing_since.is_some());
     let body = serde_json::json!({
@@ -158,6 +170,7 @@ async fn health(State(witness): State<Arc<Witness>>) -> Response {
         "name": witness.keys().name(),
         "logs": witness.roster().len(),
         "forks": witness.roster().forked().len(),
+        "forks_unwritten": unwritten,
         "unresolved": unresolved,
         "unresolved_since": unresolved_since,
         "peers": peers.len(),
@@ -168,7 +181,7 @@ async fn health(State(witness): State<Arc<Witness>>) -> Response {
 
 async fn metrics(State(witness): State<Arc<Witness>>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let (unresolved, since) = witness.board().open();
+    let (unresolved, since) = witness.board().open_rows();
     let text = witness.metrics().render(&Now {
         logs: witness.roster().len(),
         forks: witness.roster().forked().len() as u64,
@@ -176,6 +189,7 @@ async fn metrics(State(witness): State<Arc<Witness>>) -> Response {
         unresolved,
         unresolved_since: since.unwrap_or(0),
         unresolved_dropped: witness.board().dropped(),
+        unwritten: witness.forks().unwritten(),
     });
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }

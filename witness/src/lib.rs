@@ -17,6 +17,7 @@
 //! - [`cli`]: its commands
 #![warn(missing_docs)]
 
+mod blocking;
 pub mod cli;
 pub mod clock;
 pub mod decide;

@@ -43,6 +43,9 @@ pub struct Metrics {
     unresolved: Gauge,
     unresolved_since: Gauge,
     unresolved_dropped: Gauge,
+    unwritten: Gauge,
+    panics: Count,
+    turned_away: Count,
 }
 
 /// What is true at the moment of reading.
@@ -60,6 +63,8 @@ pub struct Now {
     pub unresolved_since: u64,
     /// Heads that found no place among them.
     pub unresolved_dropped: u64,
+    /// Logs whose evidence no disk would take yet.
+    pub unwritten: u64,
 }
 
 impl Default for Metrics {
@@ -84,6 +89,9 @@ impl Default for Metrics {
             unresolved: Gauge::default(),
             unresolved_since: Gauge::default(),
             unresolved_dropped: Gauge::default(),
+            unwritten: Gauge::default(),
+            panics: Count::default(),
+            turned_away: Count::default(),
         };
         let registry = &mut metrics.registry;
         let answers = metrics.answers.clone();
@@ -111,6 +119,14 @@ impl Metrics {
         registry.register("gossip_heads", "Heads that others showed", weighed);
         let told = self.told.clone();
         registry.register("webhook", "Evidence that the webhook was told", told);
+        let panics = self.panics.clone();
+        registry.register("panics", "Tasks that ended in a panic", panics);
+        let away = self.turned_away.clone();
+        registry.register(
+            "connections_turned_away",
+            "Connections from addresses that had too many",
+            away,
+        );
         let gauges = [
             ("forks", "Logs that there is evidence against", &self.forks),
             (
@@ -133,10 +149,25 @@ impl Metrics {
                 "Heads that found no place among them",
                 &self.unresolved_dropped,
             ),
+            (
+                "forks_unwritten",
+                "Evidence that could not be written yet",
+                &self.unwritten,
+            ),
         ];
         for (name, help, gauge) in gauges {
             registry.register(name, help, gauge.clone());
         }
+    }
+
+    /// Counts a task that ended in a panic.
+    pub fn panicked(&self) {
+        self.panics.inc();
+    }
+
+    /// Counts a connection that its address had too many of.
+    pub fn turned_away(&self) {
+        self.turned_away.inc();
     }
 
     /// Counts a pull of a peer.
@@ -181,6 +212,7 @@ impl Metrics {
             (&self.unresolved, now.unresolved),
             (&self.unresolved_since, now.unresolved_since),
             (&self.unresolved_dropped, now.unresolved_dropped),
+            (&self.unwritten, now.unwritten),
         ] {
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         }

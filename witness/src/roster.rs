@@ -4,6 +4,7 @@
 //! Kept in the store. In memory is what was asked for lately, never more than [`CACHED_MAX`] of them.
 
 mod entry;
+mod known;
 
 pub use self::entry::{Addition, LOG_PEERS_MAX, LogEntry, Outcome, URL_BYTES_MAX, address};
 
@@ -15,6 +16,7 @@ use countersign_verifier::hash::Hash;
 use countersign_verifier::vkey::{Algorithm, VerifierKey};
 
 use self::entry::{Outline, check, join};
+use self::known::Known;
 use crate::store::{Store, StoreError};
 
 /// Logs held in memory, of about 600 bytes each: 10 MB. One with a key of ML-DSA-44, which has 20 KB, counts for 32.
@@ -25,8 +27,8 @@ pub const ORIGIN_BYTES_MAX: usize = 255;
 pub const KEYS_MAX: usize = 8;
 /// Most private logs: each is asked for by itself, at each of its peers.
 pub const PRIVATE_MAX: usize = 1_024;
-/// Most lists that are named on the witness's page.
-const LISTS_MAX: usize = 64;
+/// Most peers that are pulled, those that private logs name included.
+pub const PEERS_MAX: usize = 64;
 
 /// The logs of one witness.
 pub struct Roster {
@@ -43,15 +45,8 @@ pub struct Roster {
 struct Cache {
     logs: HashMap<String, Arc<LogEntry>>,
     weight: usize,
-}
-
-/// What is known of all logs together.
-#[derive(Default)]
-struct Known {
-    logs: u64,
-    lists: BTreeSet<String>,
-    private: BTreeSet<Hash>,
-    forked: BTreeSet<Hash>,
+    /// How often entries were changed in the store: one that was read before the last change is not put here.
+    changes: u64,
 }
 
 /// A log of a page, as far as it can be told without reading keys.
@@ -76,14 +71,8 @@ impl Roster {
             let Some((last, _)) = page.last() else { break };
             after = Some(*last);
             for (log, bytes) in &page {
-                let entry: Outline = serde_json::from_slice(bytes).map_err(|_| bad_entry())?;
-                known.count(entry.list.as_deref());
-                if entry.private {
-                    known.private.insert(*log);
-                }
-                if entry.forked.is_some() {
-                    known.forked.insert(*log);
-                }
+                let entry = serde_json::from_slice(bytes).map_err(|_| bad_entry())?;
+                known.read(*log, entry);
             }
         }
         Ok(Roster {
@@ -106,17 +95,24 @@ impl Roster {
         if let Some(entry) = cached.logs.get(origin) {
             return Ok(Some(entry.clone()));
         }
+        // Before the store is read, and without holding anybody up: with 100,000 logs most are not in memory.
+        let changes = cached.changes;
         drop(cached);
-        // Also where additions are held, so that what is cached is never older than what is stored.
-        let _held = self.known();
         let Some(entry) = self.load(origin)?.map(Arc::new) else {
             return Ok(None);
         };
         let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        // What is in memory is never older than what is stored.
+        if cache.changes != changes {
+            return Ok(Some(entry));
+        }
         let heavy = |key: &VerifierKey| matches!(key.algorithm, Algorithm::MlDsa44(_));
         cache.weight += 1 + 31 * entry.keys.iter().filter(|key| heavy(key)).count();
         if cache.weight > CACHED_MAX {
-            *cache = Cache::default();
+            *cache = Cache {
+                changes,
+                ..Cache::default()
+            };
         }
         cache.logs.insert(origin.to_owned(), entry.clone());
         Ok(Some(entry))
@@ -165,7 +161,21 @@ impl Roster {
     /// The private logs, by the hash of their origins.
     #[must_use]
     pub fn private(&self) -> Vec<Hash> {
-        self.known().private.iter().copied().collect()
+        self.known().private.logs.iter().copied().collect()
+    }
+
+    /// Says whom the witness pulls for everything.
+    ///
+    /// # Errors
+    /// In words, that with those that private logs name there are more than [`PEERS_MAX`].
+    pub fn pull(&self, peers: &[String]) -> Result<(), String> {
+        self.known().private.pull(peers)
+    }
+
+    /// Whom the witness pulls: those that it was told to, and those that private logs name.
+    #[must_use]
+    pub fn peers(&self) -> BTreeSet<String> {
+        self.known().private.peers()
     }
 
     /// The logs that there is evidence of a fork of.
@@ -188,8 +198,7 @@ impl Roster {
             self.store.put_entries(&[(*log, entry.encode())])?;
         }
         known.forked.insert(*log);
-        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
-        cache.logs.remove(&entry.origin);
+        self.changed([entry]);
         Ok(())
     }
 
@@ -237,20 +246,18 @@ impl Roster {
             };
             let is_new = before.is_none();
             let (entry, mut outcome) = join(before, origin, key, addition);
-            let full = private.len() >= PRIVATE_MAX && !private.contains(&log);
-            if entry.private && full {
-                let why = format!("a witness has at most {PRIVATE_MAX} private logs");
-                outcome = Outcome::Refused { why };
-            }
-            if matches!(
+            let changes = matches!(
                 outcome,
                 Outcome::Added | Outcome::KeyAdded | Outcome::Changed
-            ) {
+            );
+            if changes
+                && entry.private
+                && let Err(why) = private.take(log, &entry.peers)
+            {
+                outcome = Outcome::Refused { why };
+            } else if changes {
                 if is_new {
                     new.push(log);
-                }
-                if entry.private {
-                    private.insert(log);
                 }
                 fresh.insert(log, entry);
             }
@@ -264,11 +271,17 @@ impl Roster {
         new.iter()
             .for_each(|log| known.count(fresh[log].list.as_deref()));
         known.private = private;
+        self.changed(fresh.into_values());
+        Ok(outcomes)
+    }
+
+    /// Entries are stored that are other than those in memory.
+    fn changed(&self, entries: impl IntoIterator<Item = LogEntry>) {
         let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
-        for entry in fresh.into_values() {
+        cache.changes += 1;
+        for entry in entries {
             cache.logs.remove(&entry.origin);
         }
-        Ok(outcomes)
     }
 
     fn load(&self, origin: &str) -> Result<Option<LogEntry>, StoreError> {
@@ -281,17 +294,6 @@ impl Roster {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Known {
-    fn count(&mut self, list: Option<&str>) {
-        self.logs += 1;
-        if let Some(list) = list
-            && self.lists.len() < LISTS_MAX
-        {
-            self.lists.insert(list.to_owned());
-        }
     }
 }
 
@@ -414,6 +416,54 @@ mod tests {
             assert!(refused(&again, odd_url), "{odd}");
         }
         assert_eq!(again.len(), 1);
+    }
+
+    #[test]
+    fn peers_beyond_the_limit_are_refused_by_name_and_never_passed_over() {
+        let store = Arc::new(Memory::default());
+        let roster = roster(store.clone());
+        let url = |n: usize| format!("http://p.example:{n}");
+        let pulled: Vec<String> = (0..PEERS_MAX - 1).map(url).collect();
+        assert_eq!(roster.pull(&pulled), Ok(()));
+        let mut private = addition("a.example", 1);
+        private.private = true;
+        private.peers = vec![url(0), url(PEERS_MAX)];
+        assert_eq!(roster.add(&[private.clone()]), Ok(vec![Outcome::Added]));
+        assert_eq!(roster.peers().len(), PEERS_MAX);
+        private.peers = vec![url(PEERS_MAX + 1)];
+        match &roster.add(&[private]).unwrap()[0] {
+            Outcome::Refused { why } => assert!(why.contains("at most 64 peers"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(roster.find("a.example").unwrap().unwrap().peers.len(), 2);
+        // After a restart, with more to pull.
+        let again = self::roster(store);
+        let more: Vec<String> = (0..PEERS_MAX).map(url).collect();
+        let why = again.pull(&more).unwrap_err();
+        assert!(
+            why.contains("at most 64 peers") && why.ends_with("65"),
+            "{why}"
+        );
+        assert_eq!(again.peers().len(), 2);
+    }
+
+    #[test]
+    fn what_is_found_is_what_is_stored_whoever_changes_it_meanwhile() {
+        let store = Arc::new(Memory::default());
+        let roster = roster(store);
+        roster.add(&[addition("a.example", 1)]).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while roster.find("a.example").unwrap().unwrap().keys.len() < KEYS_MAX {}
+                });
+            }
+            for seed in 2..=8 {
+                roster.add(&[addition("a.example", seed)]).unwrap();
+                let found = roster.find("a.example").unwrap().unwrap();
+                assert_eq!(found.keys.len(), usize::from(seed));
+            }
+        });
     }
 
     #[test]

@@ -94,6 +94,7 @@ impl Witness {
         let mut witness = Witness::with_forks(keys, Arc::new(store), clock::wall(), |roster| {
             Forks::open(&dir.forks(), |log, file| evidence::holds(roster, log, file))
         })?;
+        witness.board = Board::open(dir.unresolved());
         witness._held = Some(held);
         Ok(witness)
     }

@@ -227,6 +227,14 @@ impl Server {
         used.map(|pid| watch::process_cpu(pid).ok()).sum()
     }
 
+    /// Bytes of memory that it and what it started have at hand; `None` of a process that is not ours.
+    #[must_use]
+    pub fn memory(&self) -> Option<u64> {
+        let own = self.process.as_ref()?.child.id();
+        let held = watch::family(own).into_iter();
+        held.map(|pid| watch::process_memory(pid).ok()).sum()
+    }
+
     /// Bytes that it and what it started have had written; `None` of a process that is not ours.
     #[must_use]
     pub fn written(&self) -> Option<u64> {

@@ -46,6 +46,19 @@ pub fn process_written(pid: u32) -> io::Result<u64> {
         .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
+/// Bytes of memory that process `pid` has at hand now (proc(5) `status`, `VmRSS`).
+///
+/// # Errors
+/// What the system says; `InvalidData` for an unknown form.
+pub fn process_memory(pid: u32) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))
+        .and_then(|kilobytes| kilobytes.trim().parse::<u64>().ok())
+        .map(|kilobytes| kilobytes * 1_024)
+        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
 /// A process and all that it has started, as far as they run: a peer's wrapper counts with what it wraps, and a service with its
 /// witnesses. A process alone where the kernel does not tell.
 #[must_use]

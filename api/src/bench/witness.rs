@@ -60,6 +60,8 @@ struct Part {
     measured: Measured,
     cpu: Option<Duration>,
     written: Option<u64>,
+    /// Memory at the end, bytes.
+    memory: Option<u64>,
 }
 
 /// Measures cosignatures a second and their latency.
@@ -139,6 +141,7 @@ fn report(options: &Options, lanes: usize, sides: Vec<Side>) -> Report {
             "witness CPU us each",
             "bytes written each",
             "generator CPU us each",
+            "witness memory MiB",
         ],
         sides,
         ..Report::default()
@@ -236,6 +239,7 @@ impl Witness {
             measured,
             cpu,
             written,
+            memory: self.server.memory(),
         })
     }
 
@@ -272,6 +276,8 @@ impl Part {
             self.written
                 .map_or(f64::NAN, |written| each(written as f64)),
             m.generator_cpu.as_secs_f64() * 1e6 / m.cosigned as f64,
+            self.memory
+                .map_or(f64::NAN, |bytes| bytes as f64 / f64::from(1 << 20)),
         ]
     }
 }

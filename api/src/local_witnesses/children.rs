@@ -24,7 +24,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{LocalError, LocalWitness};
+use super::{LocalError, LocalWitness, Served};
 
 /// How long an address may stay taken at a start: witnesses of a process that was killed are on their way out.
 const TAKEN_TIME: Duration = Duration::from_secs(10);
@@ -61,15 +61,20 @@ struct Starter {
     local: LocalWitness,
     /// The others, with whom it compares what it has cosigned.
     peers: Vec<String>,
+    /// The logs that this process serves, where heads of two sizes are settled.
+    logs: Vec<Served>,
 }
 
 impl Children {
-    /// Starts these witnesses and waits until they accept requests, for some seconds at most: one that does not come up is tried
+    /// Starts these witnesses beside `logs` and waits until they accept requests, for some seconds at most: one that does not come up is tried
     /// again, and a quorum of the others is enough.
     ///
     /// # Errors
     /// [`LocalError::Taken`] if somebody else listens at an address of theirs; [`LocalError::File`].
-    pub async fn start(witnesses: Vec<LocalWitness>) -> Result<Children, LocalError> {
+    pub async fn start(
+        witnesses: Vec<LocalWitness>,
+        logs: &[Served],
+    ) -> Result<Children, LocalError> {
         let (stop, stopping) = watch::channel(false);
         let mut children = Children {
             stop,
@@ -95,6 +100,7 @@ impl Children {
             let starter = Starter {
                 program,
                 peers: others.map(|(_, url)| url.clone()).collect(),
+                logs: logs.to_vec(),
                 local,
             };
             let watcher = tokio::spawn(starter.keep_up(stopping.clone(), ready));
@@ -215,6 +221,7 @@ impl Starter {
             .arg("--dir")
             .arg(&self.local.dir)
             .args(self.peers.iter().flat_map(|url| ["--peer", url]))
+            .args(self.logs.iter().flat_map(|l| ["--log", &l.vkey, &l.url]))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(output.try_clone()?)

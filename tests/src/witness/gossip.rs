@@ -256,3 +256,39 @@ fn a_second_root_that_is_sent_to_the_witness_itself_is_evidence() {
     std::fs::write(&policy, lines).expect("a policy");
     assert_eq!(fork_verify(&file, &policy).status.code(), Some(0));
 }
+
+#[test]
+fn since_when_heads_are_unresolved_survives_a_kill() {
+    let mut log = Log::new("log.example/silent");
+    log.grow("trunk", 41);
+    let (mut first, mut second) = (Witness::init(&[]), Witness::init(&[]));
+    // Nobody knows where the log answers.
+    first.add(&log);
+    second.add(&log);
+    let address = second.serve();
+    let mut at_second = Http::new(address, None);
+    assert_eq!(ask(&mut at_second, &log.request(0)).0, 200);
+    log.grow("trunk", 44);
+    let peer = format!("http://{address}");
+    let settings = ["--peer", &peer, "--gossip-interval-s", "1"];
+    let mut http = Http::new(first.serve_with(&settings), None);
+    assert_eq!(ask(&mut http, &log.request(0)).0, 200);
+    until(|| health(&mut http)["unresolved"] == 1);
+    let since = health(&mut http)["unresolved_since"].clone();
+    let file = first.dir.join("unresolved.json");
+    until(|| file.exists());
+    first.kill();
+    // The peer is gone, so that nothing but the file can say it.
+    second.kill();
+    let mut http = Http::new(first.serve(), None);
+    let after = health(&mut http);
+    assert_eq!(
+        (&after["unresolved"], &after["unresolved_since"]),
+        (&1.into(), &since)
+    );
+    let shown = text(&first.command(&["list"]).stdout);
+    assert!(
+        shown.contains(&format!("unresolved since {since}")),
+        "{shown}"
+    );
+}

@@ -4,11 +4,9 @@ use std::{io, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use crate::dir::{Dir, sync_dir, write_new};
-use crate::roster::address;
+use crate::dir::{Dir, replace};
+use crate::roster::{PEERS_MAX, address};
 
-/// Most peers that are pulled, those of private logs included.
-pub const PEERS_MAX: usize = 64;
 /// Seconds between two pulls of a peer where nothing else is said.
 pub const INTERVAL_S: u64 = 60;
 /// Longest time between two pulls, in seconds: a day.
@@ -132,17 +130,10 @@ impl Config {
     }
 
     fn store(&self, path: &Path) -> Result<(), ConfigError> {
-        let part = path.with_extension("part");
-        match std::fs::remove_file(&part) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
         let mut bytes = serde_json::to_vec_pretty(self)?;
         bytes.push(b'\n');
         // A webhook's address may be a secret.
-        write_new(&part, &bytes, 0o600)?;
-        std::fs::rename(&part, path)?;
-        Ok(sync_dir(path.parent().unwrap_or(path))?)
+        Ok(replace(path, &bytes, 0o600)?)
     }
 }
 
@@ -161,8 +152,8 @@ mod tests {
         assert_eq!(Config::load(&dir).unwrap(), Config::default());
         let given = |peers: &[&str], webhook: Option<&str>| Given {
             peers: peers.iter().map(ToString::to_string).collect(),
-            interval_s: None,
             webhook: webhook.map(str::to_owned),
+            ..Given::default()
         };
         let hook = Some("https://hook.example.com/?token=x");
         let both = ["http://b.example.com/", "http://a.example.com"];

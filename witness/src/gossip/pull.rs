@@ -1,6 +1,10 @@
 //! Pulling peers: each by a task of its own, so that one that hangs holds up itself alone.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use countersign_verifier::fork::Fork;
 use countersign_verifier::hash::Hash;
@@ -8,10 +12,11 @@ use countersign_verifier::limits::{FORK_BYTES_MAX, NOTE_BYTES_MAX};
 use tokio::{sync::watch, task::JoinSet};
 
 use super::client::{Asking, Client, Failed};
-use super::config::{Config, PEERS_MAX};
+use super::config::Config;
 use super::page::{self, FORKS_MAX, HEADS_MAX, PAGE_BYTES_MAX};
 use super::weigh::{Glance, Pair, Weighed, glance, weigh};
 use crate::Witness;
+use crate::blocking::{block, panicked};
 use crate::store::StoreError;
 
 /// Most pages of heads of one pull: 8,192 heads, 32 MiB. The next pull goes on where this one ended.
@@ -52,42 +57,46 @@ pub async fn run(
     config: Config,
     mut stop: watch::Receiver<bool>,
 ) {
+    let asked = witness.roster().peers();
+    witness.board().keep_peers(&asked);
     let mut known = BTreeSet::new();
     let mut tasks = JoinSet::new();
+    let mut names = HashMap::new();
     loop {
-        for peer in peers(&witness, &config) {
-            if known.len() >= PEERS_MAX || !known.insert(peer.clone()) {
+        // A private log that is added while the witness runs brings its peers; one whose task broke is begun anew.
+        for peer in witness.roster().peers() {
+            if !known.insert(peer.clone()) {
                 continue;
             }
             let puller = Puller {
                 witness: witness.clone(),
                 client: client.clone(),
                 listed: config.peers.contains(&peer),
-                peer,
+                peer: peer.clone(),
                 heads: None,
                 forks: None,
             };
-            let (interval, stop) = (config.interval_s, stop.clone());
-            tasks.spawn(puller.run(interval, stop));
+            let started = tasks.spawn(puller.run(config.interval_s, stop.clone()));
+            names.insert(started.id(), peer);
         }
-        // A private log that is added while the witness runs brings its peers.
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(config.interval_s)) => {}
+            Some(ended) = tasks.join_next_with_id() => {
+                let (id, ended) = match ended {
+                    Ok((id, ())) => (id, Ok(())),
+                    Err(error) => (error.id(), Err(error)),
+                };
+                let peer = names.remove(&id).unwrap_or_default();
+                if panicked(&witness, "pulling a peer", ended) {
+                    let why = "a pull of it ended in a panic here".to_owned();
+                    witness.board().pulled(&peer, Err(why), witness.now());
+                    known.remove(&peer);
+                }
+            }
             _ = stop.wait_for(|stop| *stop) => break,
         }
     }
     tasks.shutdown().await;
-}
-
-fn peers(witness: &Witness, config: &Config) -> Vec<String> {
-    let mut peers = config.peers.clone();
-    for log in witness.roster().private() {
-        match witness.roster().get(&log) {
-            Ok(entry) => peers.extend(entry.into_iter().flat_map(|entry| entry.peers)),
-            Err(error) => tracing::error!(%error, "the roster cannot be read"),
-        }
-    }
-    peers
 }
 
 impl Puller {
@@ -108,6 +117,8 @@ impl Puller {
             self.witness
                 .board()
                 .pulled(&self.peer, outcome, self.witness.now());
+            let witness = self.witness.clone();
+            block(move || witness.board().write()).await;
             pause = jitter(interval_s);
         }
     }
@@ -139,9 +150,8 @@ impl Puller {
                 Err(Failed::Unreachable(why)) => return Err(Failed::Unreachable(why).into()),
                 Err(_) => continue,
             };
-            if let Some(pair) = self.look(&note)? {
-                weigh_over(&self.witness, &self.client, &self.peer, &pair).await;
-            }
+            let looked_at = self.look(vec![note]).await?;
+            self.settle(looked_at).await;
         }
         Ok(())
     }
@@ -179,22 +189,8 @@ impl Puller {
             Err(Failed::Unreachable(why)) => return Err(Failed::Unreachable(why).into()),
             Err(_) => return Ok(false),
         };
-        let Some(entry) = self.witness.roster().get(log)? else {
-            return Ok(false);
-        };
-        let taken = Fork::parse(&file)
-            .map_err(|why| why.to_string())
-            .and_then(|fork| {
-                let taken = self.witness.accuse(log, &entry, &fork);
-                taken.map_err(|why| why.to_string())
-            });
-        match taken {
-            Ok(_) => Ok(true),
-            Err(why) => {
-                tracing::warn!(%why, peer = %self.peer, origin = %entry.origin, "a peer's evidence is none here");
-                Ok(false)
-            }
-        }
+        let (witness, peer, log) = (self.witness.clone(), self.peer.clone(), *log);
+        block(move || take_evidence(&witness, &peer, &log, &file)).await
     }
 
     async fn pull_heads(&mut self) -> Result<(), PullError> {
@@ -207,20 +203,19 @@ impl Puller {
             let page = self.client.get(&url, PAGE_BYTES_MAX).await?;
             let page: page::Heads =
                 serde_json::from_slice(&page).map_err(|_| Failed::Form("a page of heads"))?;
-            let mut open = Vec::new();
-            for note in page.heads.iter().take(HEADS_MAX) {
-                let Some(pair) = self.look(note.as_bytes())? else {
-                    continue;
-                };
-                let log = pair.log;
-                left -= usize::from(pair.needs_proof());
-                open.push(*pair);
-                if left == 0 {
-                    self.settle(open).await;
-                    self.heads = Some(log.to_hex());
-                    return Ok(());
-                }
+            let notes = page.heads.into_iter().take(HEADS_MAX);
+            let notes = notes.map(String::into_bytes).collect();
+            let mut open = self.look(notes).await?;
+            let asked: Vec<usize> = (0..open.len())
+                .filter(|at| open[*at].needs_proof())
+                .collect();
+            if let Some(&last) = asked.get(left - 1) {
+                open.truncate(last + 1);
+                self.heads = Some(open[last].log.to_hex());
+                self.settle(open).await;
+                return Ok(());
             }
+            left -= asked.len();
             self.settle(open).await;
             self.heads = page.next.filter(|next| Hash::from_hex(next).is_ok());
             if self.heads.is_none() {
@@ -230,27 +225,21 @@ impl Puller {
         Ok(())
     }
 
-    /// A head that must be compared further.
-    fn look(&self, note: &[u8]) -> Result<Option<Box<Pair>>, PullError> {
-        let weighed = match glance(&self.witness, note)? {
-            Glance::Other(pair) => return Ok(Some(pair)),
-            Glance::Same(log) => {
-                self.witness.board().settled(&log, &self.peer);
-                Weighed::Same
-            }
-            Glance::First => Weighed::First,
-            Glance::Forked => Weighed::Fork,
-            Glance::Nothing => Weighed::Unknown,
-        };
-        self.witness.metrics().weighed(weighed.word());
-        Ok(None)
+    /// The heads that must be compared further, in their order.
+    async fn look(&self, notes: Vec<Vec<u8>>) -> Result<Vec<Pair>, StoreError> {
+        let (witness, peer) = (self.witness.clone(), self.peer.clone());
+        block(move || look(&witness, &peer, &notes)).await
     }
 
     async fn settle(&self, open: Vec<Pair>) {
         let mut tasks = JoinSet::new();
+        // One that ends in a panic is looked at again with the next pull.
+        let what = "settling a head of a peer";
         for pair in open {
-            if tasks.len() == AT_ONCE {
-                tasks.join_next().await;
+            if tasks.len() == AT_ONCE
+                && let Some(ended) = tasks.join_next().await
+            {
+                panicked(&self.witness, what, ended);
             }
             let (witness, client) = (self.witness.clone(), self.client.clone());
             let peer = self.peer.clone();
@@ -258,11 +247,60 @@ impl Puller {
                 weigh_over(&witness, &client, &peer, &pair).await;
             });
         }
-        while tasks.join_next().await.is_some() {}
+        while let Some(ended) = tasks.join_next().await {
+            panicked(&self.witness, what, ended);
+        }
     }
 }
 
-async fn weigh_over(witness: &Witness, client: &Client, peer: &str, pair: &Pair) {
+/// Looks at notes that a peer showed, and counts those that need no more.
+fn look(witness: &Witness, peer: &str, notes: &[Vec<u8>]) -> Result<Vec<Pair>, StoreError> {
+    let mut open = Vec::new();
+    for note in notes {
+        let weighed = match glance(witness, note)? {
+            Glance::Other(pair) => {
+                open.push(*pair);
+                continue;
+            }
+            Glance::Same(log) => {
+                witness.board().settled(&log, peer);
+                Weighed::Same
+            }
+            Glance::First => Weighed::First,
+            Glance::Forked => Weighed::Fork,
+            Glance::Nothing => Weighed::Unknown,
+        };
+        witness.metrics().weighed(weighed.word());
+    }
+    Ok(open)
+}
+
+/// Takes what a peer has for evidence; whether it is.
+fn take_evidence(
+    witness: &Witness,
+    peer: &str,
+    log: &Hash,
+    file: &[u8],
+) -> Result<bool, PullError> {
+    let Some(entry) = witness.roster().get(log)? else {
+        return Ok(false);
+    };
+    let taken = Fork::parse(file)
+        .map_err(|why| why.to_string())
+        .and_then(|fork| {
+            let taken = witness.accuse(log, &entry, &fork);
+            taken.map_err(|why| why.to_string())
+        });
+    match taken {
+        Ok(_) => Ok(true),
+        Err(why) => {
+            tracing::warn!(%why, %peer, origin = %entry.origin, "a peer's evidence is not taken");
+            Ok(false)
+        }
+    }
+}
+
+async fn weigh_over(witness: &Arc<Witness>, client: &Client, peer: &str, pair: &Pair) {
     let asking = Asking::new(client, pair.entry.url.as_deref(), Some((peer, &pair.log)));
     let weighed = weigh(witness, pair, Some(peer), &asking).await;
     witness.metrics().weighed(weighed.word());

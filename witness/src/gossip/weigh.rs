@@ -1,6 +1,6 @@
 //! A head that somebody shows, from its bytes to what follows from it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use countersign_verifier::checkpoint::{Checkpoint, origin_hash};
 use countersign_verifier::hash::Hash;
@@ -9,9 +9,11 @@ use countersign_verifier::note::Note;
 use super::compare::{Compared, Seen, compare};
 use super::settle::{Settled, View, settle};
 use crate::Witness;
+use crate::blocking::block;
 use crate::decide::{Head, first_line};
 use crate::roster::LogEntry;
 use crate::store::StoreError;
+use crate::witness::Unkept;
 
 /// Longest time for one log's proof and nodes; what is not settled by then is asked for at the next pull.
 const SETTLE_TIME: Duration = Duration::from_secs(40);
@@ -124,7 +126,7 @@ impl Pair {
 /// Settles two heads and follows what comes of it. `from` is the peer that showed the second one; of strangers, who may show any
 /// old head, nothing is remembered but evidence.
 pub async fn weigh(
-    witness: &Witness,
+    witness: &Arc<Witness>,
     pair: &Pair,
     from: Option<&str>,
     view: &impl View,
@@ -146,12 +148,19 @@ pub async fn weigh(
             from.inspect(|from| board.unresolved(log, from, size, witness.now()));
             Weighed::Unresolved
         }
-        Settled::Fork(fork) => match witness.accuse(log, entry, &fork) {
-            Ok(_) => Weighed::Fork,
-            Err(error) => {
-                tracing::error!(%error, origin = %entry.origin, "a fork was found");
-                Weighed::Unresolved
-            }
-        },
+        Settled::Fork(fork) => {
+            let (witness, log, entry) = (witness.clone(), *log, entry.clone());
+            block(move || match witness.accuse(&log, &entry, &fork) {
+                Ok(_) => Weighed::Fork,
+                Err(error) => {
+                    tracing::error!(%error, origin = %entry.origin, "a fork was found");
+                    match error {
+                        Unkept::Io(_) => Weighed::Fork,
+                        Unkept::NotProven(_) => Weighed::Unresolved,
+                    }
+                }
+            })
+            .await
+        }
     }
 }

@@ -23,8 +23,10 @@ use serde::{Deserialize, Serialize};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::{broken, read, text};
+use crate::blocking::block;
 use crate::gossip::board::Unresolved;
 use crate::roster::{Addition, Outcome};
+use crate::store::StoreError;
 use crate::tally;
 use crate::witness::{Row, Witness};
 
@@ -143,12 +145,13 @@ async fn list(State(witness): State<Arc<Witness>>, Query(from): Query<From>) -> 
         Ok(after) => after,
         Err(why) => return text(StatusCode::BAD_REQUEST, format!("{why}\n")),
     };
-    match witness.rows(after.as_ref(), PAGE) {
-        Ok(rows) => {
-            let now = witness.now();
-            let rows: Vec<Listed> = rows.iter().map(|row| Listed::new(row, now)).collect();
-            Json(rows).into_response()
-        }
+    let listed = block(move || {
+        let (rows, now) = (witness.rows(after.as_ref(), PAGE)?, witness.now());
+        let listed = rows.iter().map(|row| Listed::new(row, now));
+        Ok::<Vec<Listed>, StoreError>(listed.collect())
+    });
+    match listed.await {
+        Ok(rows) => Json(rows).into_response(),
         Err(error) => {
             tracing::error!(%error, "the store cannot be read");
             broken()
@@ -165,7 +168,7 @@ async fn add(State(witness): State<Arc<Witness>>, body: Body) -> Response {
         Ok(additions) => additions,
         Err(why) => return text(StatusCode::BAD_REQUEST, format!("{why}\n")),
     };
-    match witness.roster().add(&additions) {
+    match block(move || witness.roster().add(&additions)).await {
         Ok(outcomes) => Json(outcomes).into_response(),
         Err(error) => {
             tracing::error!(%error, "no log was added");

@@ -18,6 +18,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::{broken, read, text};
+use crate::blocking::block;
 use crate::gossip::client::{Asking, Client};
 use crate::gossip::page;
 use crate::gossip::settle::View;
@@ -84,7 +85,8 @@ async fn heads(State(doors): State<Arc<Doors>>, Query(from): Query<From>) -> Res
         Ok(after) => after,
         Err(why) => return not_a_hash(&why),
     };
-    match page::heads(&doors.witness, after.as_ref()) {
+    let witness = doors.witness.clone();
+    match block(move || page::heads(&witness, after.as_ref())).await {
         Ok(page) => fresh(Json(page)),
         Err(error) => {
             tracing::error!(%error, "the store cannot be read");
@@ -104,7 +106,8 @@ async fn evidence(State(doors): State<Arc<Doors>>, Path(log): Path<String>) -> R
     let Ok(log) = Hash::from_hex(&log) else {
         return no_such_log();
     };
-    match doors.witness.forks().evidence(&log) {
+    let witness = doors.witness.clone();
+    match block(move || witness.forks().evidence(&log)).await {
         Ok(Some(file)) => fresh(([(header::CONTENT_TYPE, "application/json")], file)),
         Ok(None) => text(StatusCode::NOT_FOUND, "no evidence against such a log\n"),
         Err(error) => {
@@ -169,8 +172,9 @@ async fn submit(State(doors): State<Arc<Doors>>, body: Body) -> Response {
         Err(why) => return text(StatusCode::BAD_REQUEST, format!("{why}\n")),
     };
     let mut verdicts = Vec::with_capacity(heads.len());
-    for note in &heads {
-        let weighed = match glance(&doors.witness, note.as_bytes()) {
+    for note in heads {
+        let witness = doors.witness.clone();
+        let weighed = match block(move || glance(&witness, note.as_bytes())).await {
             Ok(Glance::Other(pair)) => {
                 let asking = Asking::new(&doors.client, pair.entry.url.as_deref(), None);
                 weigh(&doors.witness, &pair, None, &asking).await

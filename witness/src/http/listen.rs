@@ -11,6 +11,8 @@ use hyper_util::{
 use tokio::sync::{Semaphore, watch};
 use tokio_io_timeout::TimeoutStream;
 
+use super::crowd::Guest;
+
 /// Connections at once; each costs a few kilobytes, and its body while there is one.
 const PLACES: usize = 1_024;
 /// Headers, the next request of an open connection included, come within this time.
@@ -24,8 +26,14 @@ const END_TIME: Duration = Duration::from_secs(5);
 /// Most bytes of a request's head.
 const HEAD_BYTES: usize = 16 * 1024;
 
-/// Serves `router` on `listener` until `stop` turns true, then lets connections finish what they are answering.
-pub async fn serve<L: Listener>(mut listener: L, router: Router, mut stop: watch::Receiver<bool>) {
+/// Serves `router` on `listener` until `stop` turns true, then lets connections finish what they are answering. `enter` says of
+/// each connection whether its address may have one more.
+pub async fn serve<L: Listener>(
+    mut listener: L,
+    router: Router,
+    mut stop: watch::Receiver<bool>,
+    enter: impl Fn(&L::Addr) -> Option<Guest>,
+) {
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(PLACES));
     let mut http = hyper::server::conn::http1::Builder::new();
@@ -36,12 +44,16 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, mut stop: watch
         let next = async {
             // OK because the semaphore is never closed.
             let place = places.clone().acquire_owned().await;
-            (place.expect("listen::serve"), listener.accept().await.0)
+            (place.expect("listen::serve"), listener.accept().await)
         };
-        let (place, stream) = tokio::select! {
+        let (place, (stream, address)) = tokio::select! {
             next = next => next,
             // An error means that nobody can say "stop" any more, which is as good as having said it.
             _ = stop.wait_for(|stop| *stop) => break,
+        };
+        // Closed without a word: an answer would be one more thing to wait for.
+        let Some(guest) = enter(&address) else {
+            continue;
         };
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(WRITE_TIME));
@@ -54,7 +66,7 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, mut stop: watch
         let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
-            let _place = place;
+            let _held = (place, guest);
             // A client's broken connection is the client's business.
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection ended");

@@ -103,6 +103,8 @@ pub(super) struct Outline {
     pub list: Option<String>,
     #[serde(default)]
     pub private: bool,
+    #[serde(default)]
+    pub peers: Vec<String>,
     pub forked: Option<u64>,
 }
 

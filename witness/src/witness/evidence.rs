@@ -17,7 +17,7 @@ pub enum Unkept {
     /// It is none, under the keys that are trusted for this log.
     #[error("{0}")]
     NotProven(#[from] NotProven),
-    /// It cannot be kept now; nothing is lost that cannot be brought again.
+    /// It cannot be written now; it waits in memory, and the log is quarantined all the same.
     #[error("evidence of a fork cannot be kept: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -63,16 +63,31 @@ impl Witness {
     /// [`Unkept`].
     pub fn accuse(&self, log: &Hash, entry: &LogEntry, fork: &Fork) -> Result<bool, Unkept> {
         let proven = fork.verify(&entry.origin, &entry.keys)?;
-        let first = self.forks.keep(log, &fork.to_json())?;
-        if first {
+        let barred = self.forks.bars(log);
+        let kept = self.forks.keep(log, &fork.to_json());
+        if !barred && self.forks.bars(log) {
             tracing::error!(origin = %entry.origin, %log, "a fork: {proven}; nothing of this log is signed any more");
             self.board.forget(log);
-            // The file alone keeps the quarantine: it is marked at the next start at the latest.
-            if let Err(error) = self.roster.mark_forked(log, self.now()) {
-                tracing::error!(%error, "the roster is marked at the next start");
-            }
         }
-        Ok(first)
+        // Also where the file cannot be written yet: either alone keeps the quarantine across a restart.
+        if !matches!(kept, Ok(false)) {
+            self.mark_forked(log);
+        }
+        Ok(kept?)
+    }
+
+    /// Tries again to write evidence that no disk would take; to be called from time to time.
+    pub fn write_evidence(&self) {
+        for log in self.forks.write_again() {
+            tracing::info!(%log, "the evidence of its fork is written now");
+            self.mark_forked(&log);
+        }
+    }
+
+    fn mark_forked(&self, log: &Hash) {
+        if let Err(error) = self.roster.mark_forked(log, self.now()) {
+            tracing::error!(%error, %log, "the roster is marked at the next start");
+        }
     }
 
     /// After a no: a head that the log signed, of the stored size and with another root, is evidence whatever it came with.

@@ -8,6 +8,7 @@ mod model;
 mod network;
 mod partitions;
 mod races;
+mod robust;
 mod support;
 mod traps;
 mod vectors;

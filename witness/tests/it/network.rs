@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use countersign_verifier::checkpoint::origin_hash;
@@ -21,7 +21,7 @@ use crate::support::{Running, TestLog, check_lines, gossiper, witness};
 /// Long enough for any machine; nothing waits for its end.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let waiting = async {
         while !holds() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -31,7 +31,7 @@ async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     done.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
-async fn listener() -> (TcpListener, SocketAddr) {
+pub async fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
@@ -39,19 +39,30 @@ async fn listener() -> (TcpListener, SocketAddr) {
 
 /// Serves `consistency` and `node` of a log as it shows itself at this address.
 async fn log_server(log: &TestLog) -> String {
+    let log = Arc::new(log.clone());
+    log_servers(move |_| log.clone()).await
+}
+
+/// The same of a log that shows a history for each size that it is asked for.
+pub async fn log_servers(
+    history: impl Fn(usize) -> Arc<TestLog> + Clone + Send + Sync + 'static,
+) -> String {
     fn lines(hashes: &[Hash]) -> String {
         hashes.iter().map(|hash| hash.to_base64() + "\n").collect()
     }
     type Asked = Query<std::collections::HashMap<String, usize>>;
-    let consistency = |State(log): State<Arc<TestLog>>, Query(asked): Asked| async move {
+    let of_size = history.clone();
+    let consistency = move |Query(asked): Asked| async move {
         let (from, to) = (asked["from"], asked["to"]);
+        let log = of_size(to);
         if to > log.leaves.len() {
             return (StatusCode::NOT_FOUND, String::new());
         }
         (StatusCode::OK, lines(&log.proof(from, to)))
     };
-    let node = |State(log): State<Arc<TestLog>>, Query(asked): Asked| async move {
+    let node = move |Query(asked): Asked| async move {
         let (size, level) = (asked["size"], u8::try_from(asked["level"]).unwrap());
+        let log = history(size);
         if size > log.leaves.len() {
             return (StatusCode::NOT_FOUND, String::new());
         }
@@ -62,8 +73,7 @@ async fn log_server(log: &TestLog) -> String {
     };
     let router = axum::Router::new()
         .route("/log/consistency", get(consistency))
-        .route("/log/node", get(node))
-        .with_state(Arc::new(log.clone()));
+        .route("/log/node", get(node));
     let (listener, address) = listener().await;
     tokio::spawn(async move { axum::serve(listener, router).await });
     format!("http://{address}/log")
@@ -97,18 +107,18 @@ async fn gossiper_at(log: &TestLog, url: Option<String>) -> Witness {
     gossiper(&[addition])
 }
 
-fn url(running: &Running) -> String {
+pub fn url(running: &Running) -> String {
     format!("http://{}", running.address)
 }
 
-async fn cosigned(witness: &Witness, log: &TestLog, size: usize) {
+pub async fn cosigned(witness: &Witness, log: &TestLog, size: usize) {
     let answer = witness
         .add_checkpoint(log.request(0, size).as_bytes())
         .await;
     assert!(matches!(answer, countersign_witness::Answer::Cosigned(_)));
 }
 
-fn peers(urls: &[String]) -> Value {
+pub fn peers(urls: &[String]) -> Value {
     json!({ "peers": urls, "interval_s": 1 })
 }
 
@@ -204,7 +214,7 @@ async fn auditors_show_heads_and_are_told_what_they_are() {
     let shown = json!({ "heads": [fork.note(20)] }).to_string();
     let said = running.post("/gossip/heads", shown).await;
     assert!(said.body.contains("unresolved"), "{}", said.body);
-    assert_eq!(running.witness.board().open(), (0, None));
+    assert_eq!(running.witness.board().open_rows(), (0, None));
     let many = json!({ "heads": vec!["x"; 17] }).to_string();
     assert_eq!(running.post("/gossip/heads", many).await.status, 400);
     assert_eq!(running.post("/gossip/heads", "{").await.status, 400);

@@ -3,6 +3,7 @@
 //! [`EVERYWHERE_WITHIN`], in every seed; and never a word against an honest log.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use countersign_verifier::checkpoint::origin_hash;
 use countersign_verifier::fork::{Fork, Node};
@@ -45,7 +46,7 @@ impl Random {
 
 /// A witness in its place.
 struct Place {
-    witness: Witness,
+    witness: Arc<Witness>,
     side: usize,
     peers: Vec<usize>,
     /// What it says to others is made up.
@@ -91,7 +92,7 @@ impl World {
             }
         }
         let places = (0..count).map(|n| Place {
-            witness: gossiper(&[trunk.addition()]),
+            witness: Arc::new(gossiper(&[trunk.addition()])),
             // The first are of different sides: no side is empty.
             side: if n < sides {
                 n
@@ -296,7 +297,7 @@ fn an_honest_log_is_accused_by_nobody_whoever_lies() {
 async fn what_nobody_shows_stays_unresolved() {
     let log = TestLog::new("silent.example", 60);
     let fork = log.fork(20, "fork");
-    let witness = gossiper(&[log.addition()]);
+    let witness = Arc::new(gossiper(&[log.addition()]));
     let hash = origin_hash(&log.origin);
     witness.add_checkpoint(log.request(0, 40).as_bytes()).await;
     let silent = Sources::new([(&log, Manner::Silent), (&fork, Manner::Silent)]);
@@ -320,5 +321,5 @@ async fn what_nobody_shows_stays_unresolved() {
     };
     let weighed = weigh(&witness, &pair, Some("p"), &honest).await;
     assert_eq!(weighed, Weighed::Consistent);
-    assert_eq!(witness.board().open(), (0, None));
+    assert_eq!(witness.board().open_rows(), (0, None));
 }

@@ -268,7 +268,7 @@ impl Running {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let served = tokio::spawn(async move {
             let ready = |_: &Witness, address| tell.send(address).unwrap();
-            let served = serve::serve(shared, &place, any, stopped, ready).await;
+            let served = serve::serve(shared, &place, (any, &[]), stopped, ready).await;
             served.unwrap();
         });
         Running {
