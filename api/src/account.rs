@@ -339,6 +339,15 @@ impl Account {
         since.is_some_and(|since| status.wall_ms.saturating_sub(since) > QUORUM_PATIENCE_MS)
     }
 
+    /// Log time by the writer's last look at the clocks, in milliseconds since 1970: to tell how long something still runs.
+    #[must_use]
+    pub fn log_now_ms(&self) -> u64 {
+        let status = self.log.status();
+        status
+            .wall_ms
+            .saturating_add_signed(-status.clock_offset_ms)
+    }
+
     /// What was published.
     #[must_use]
     pub fn reader(&self) -> Reader<State> {

@@ -29,6 +29,15 @@ macro_rules! codes {
                 match self { $(Code::$variant => $retryable),* }
             }
 
+            /// Whether it says that a request cannot be read: that is no request which a gate denied, and no leaf.
+            #[must_use]
+            pub const fn is_unread(self) -> bool {
+                matches!(
+                    self,
+                    Code::Malformed | Code::ToolUnknown | Code::TtlOutOfRange | Code::ResourceMalformed
+                )
+            }
+
             /// What it means, in a few words.
             #[must_use]
             pub const fn title(self) -> &'static str {
@@ -47,6 +56,8 @@ macro_rules! codes {
 codes! {
     Malformed           "MALFORMED"            400 false "The request cannot be read"
     UnknownArgument     "UNKNOWN_ARGUMENT"     400 false "The tool takes no argument of this name"
+    TtlOutOfRange       "TTL_OUT_OF_RANGE"     400 false "The time asked for is shorter or longer than can be had"
+    ResourceMalformed   "RESOURCE_MALFORMED"   400 false "The resource cannot be read"
     SignerUnknown       "SIGNER_UNKNOWN"       401 false "No signature by an enrolled key"
     KeyRequired         "KEY_REQUIRED"         401 false "This needs a signed operation or a token"
     TokenInvalid        "TOKEN_INVALID"        401 false "The token is none of this account's"
@@ -56,6 +67,9 @@ codes! {
     AttributionTooLow   "ATTRIBUTION_TOO_LOW"  403 false "This needs a signature by a key that the service does not hold"
     NotAllowed          "NOT_ALLOWED"          403 false "The identity may not do this"
     AccountMismatch     "ACCOUNT_MISMATCH"     403 false "The operation and the request name different accounts"
+    NotYours            "NOT_YOURS"            403 false "It belongs to another identity"
+    NotHolder           "NOT_HOLDER"           403 false "The lease is held by another identity, or in another session"
+    RoleUnknown         "ROLE_UNKNOWN"         404 false "Nobody in this account has this role"
     NotFound            "NOT_FOUND"            404 false "There is no such thing"
     NotInTree           "NOT_IN_TREE"          404 true  "The leaf is not in the published tree yet"
     ToolUnknown         "TOOL_UNKNOWN"         404 false "There is no tool of this name"
@@ -68,6 +82,13 @@ codes! {
     TokenRevoked        "TOKEN_REVOKED"        409 false "The token is revoked"
     LimitReached        "LIMIT_REACHED"        409 false "The account has as many of these as it can have"
     IdentityRevoked     "IDENTITY_REVOKED"     409 false "The identity is revoked"
+    SessionRequired     "SESSION_REQUIRED"     409 false "The call must name one of the caller's live sessions"
+    SeatTaken           "SEAT_TAKEN"           409 true  "The role is taken"
+    LeaseConflict       "LEASE_CONFLICT"       409 true  "Somebody else holds the resource"
+    LeaseRequired       "LEASE_REQUIRED"       409 true  "Somebody else holds what this would change"
+    StaleFence          "STALE_FENCE"          409 false "The fence is not that of the present lease"
+    SessionExpired      "SESSION_EXPIRED"      410 false "The session has ended"
+    LeaseExpired        "LEASE_EXPIRED"        410 false "The lease has ended"
     LogClosed           "LOG_CLOSED"           410 false "The log is closed: nothing more is ever written to it"
     TooLarge            "TOO_LARGE"            413 false "Larger than the limit"
     MediaType           "MEDIA_TYPE"           415 false "The body is of a type that is not taken here"
@@ -75,8 +96,9 @@ codes! {
     ThresholdNotMet     "THRESHOLD_NOT_MET"    422 false "Fewer signatures by distinct enrolled keys than the policy asks for"
     TypeNotAllowed      "TYPE_NOT_ALLOWED"     422 false "The payload type is not taken as a receipt"
     PossessionInvalid   "POSSESSION_INVALID"   422 false "The proof of possession is not by this key, or for another log, identity or class"
+    BindingInvalid      "BINDING_INVALID"      422 false "The binding is not by this identity, or for another log, key, role or time"
     PossessionRequired  "POSSESSION_REQUIRED"  422 false "This key must prove that it is at hand"
-    ClassNotAllowed     "CLASS_NOT_ALLOWED"    422 false "The identity cannot be of this attribution class"
+    ClassNotAllowed     "CLASS_NOT_ALLOWED"    403 false "This class is not to be had here"
     KeyTypeNotTaken     "KEY_TYPE_NOT_TAKEN"   422 false "Keys of this type sign no heads that are judged here"
     CheckpointInvalid   "CHECKPOINT_INVALID"   422 false "Not a head that the tracked log has signed"
     ProofInvalid        "PROOF_INVALID"        422 false "The consistency proof does not hold; nothing follows from that"

@@ -213,11 +213,14 @@ impl Judge for Ledger {
             at: context.at,
             index: context.index,
         };
-        let decided = self
-            .state
-            .decide(&Caller { identity: &service }, &operation, at);
+        let decided = self.state.decide(&Caller::from(&service), &operation, at);
         let leaf = self.write(
-            &service, &operation, &payload, &signature, &decided, context,
+            &Caller::from(&service),
+            &operation,
+            &payload,
+            &signature,
+            &decided,
+            context,
         );
         Ok(leaf.ok().map(|leaf| Entry {
             leaf,

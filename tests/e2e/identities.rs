@@ -156,12 +156,12 @@ fn what_cannot_be_enrolled() {
         ),
         (
             json!({"name": "b", "public_key": free, "class": "session_key"}),
-            422,
+            403,
             "CLASS_NOT_ALLOWED",
         ),
         (
             json!({"name": "b", "public_key": free, "class": "service_key"}),
-            422,
+            403,
             "CLASS_NOT_ALLOWED",
         ),
     ] {

@@ -214,6 +214,23 @@ impl Scanner<'_> {
     }
 }
 
+/// The payloadType under which an identity binds the key of a session.
+pub const BINDING_TYPE: &str = "application/vnd.countersign.binding+json";
+
+/// What an identity signs so that another key may sign operations in its name: in sessions of one log, in one role, until a time.
+/// `session_key` is the base64 of that key's SPKI.
+#[must_use]
+pub fn binding_message(origin: &str, session_key: &str, role: &str, expires_at: Millis) -> Vec<u8> {
+    let mut body = b"{\"origin\":".to_vec();
+    push_string(&mut body, origin);
+    for (name, value) in [("session_key", session_key), ("role", role)] {
+        body.extend_from_slice(alloc::format!(",\"{name}\":").as_bytes());
+        push_string(&mut body, value);
+    }
+    body.extend_from_slice(alloc::format!(",\"expires_at\":\"{expires_at}\"}}").as_bytes());
+    pae(BINDING_TYPE, &body)
+}
+
 /// What a new key signs at its enrolment, to show that its private key is at hand: so that nobody
 /// enrols a key that is not theirs, and no such signature serves another log, identity or class.
 #[must_use]

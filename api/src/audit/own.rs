@@ -3,14 +3,18 @@
 use countersign_verifier::{
     dsse::{Envelope, Signature},
     key::{IdentityId, PublicKey},
-    leaf::{Leaf, LeafError},
+    leaf::{By, Class as KeyClass, Leaf, LeafError},
     operation::{self, Operation},
 };
 
 use super::report::{Class, Faults};
 use crate::{
     ledger::{Replayed, follows_rules},
-    state::{Identity, State, identity::Possession},
+    state::{
+        Identity, State,
+        identity::{Named as NamedKey, Possession},
+        session,
+    },
 };
 
 /// What was found of the leaves so far.
@@ -142,8 +146,12 @@ impl Own {
             if let Some(why) = may_not(identity, matches!(leaf, Leaf::Operation(_))) {
                 faults.add(Class::Key, Some(index), why);
             }
+            let bound = is_by
+                .filter(|by| by.class == KeyClass::SessionKey)
+                .and_then(|by| session_key(&self.state, by));
             if let Some(by) = is_by
                 && by.class != identity.class
+                && bound.is_none()
             {
                 let what = format!(
                     "it says that {} is of class {}, enrolled as {}",
@@ -158,7 +166,7 @@ impl Own {
                 index,
                 envelope,
                 signature,
-                key: identity.key.public.clone(),
+                key: bound.unwrap_or(&identity.key).public.clone(),
             });
         }
     }
@@ -195,6 +203,16 @@ impl Own {
             ),
         }
     }
+}
+
+/// The key of the session that a leaf says it was signed in, where that is the signer's own. Whether it still counted is replay's
+/// to say.
+fn session_key<'s>(state: &'s State, by: &By) -> Option<&'s NamedKey> {
+    let session = state
+        .sessions
+        .get(session::parse_id(by.session.as_deref()?)?)?;
+    let own = session.identity == by.identity;
+    session.key.as_ref().filter(|_| own).map(|key| &key.named)
 }
 
 /// Why this identity might not sign.

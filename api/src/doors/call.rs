@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 
-use countersign_verifier::{dsse::Envelope, leaf::Millis, operation::Operation};
+use countersign_log::{Reader, store::Head};
+use countersign_verifier::{dsse::Envelope, key::IdentityId, leaf::Millis, operation::Operation};
 use serde_json::{Map, Value, json};
 
 use super::{
     auth::Bearer,
-    http::answer::{self, Ask},
+    http::answer::{self, Ask, RecordedWrite},
 };
 use crate::{
     account::Account,
     app::App,
     error::{Code, Problem},
     ledger::{OperationRequest, Request, may_read},
-    state::Identity,
+    state::State,
     submit::{self, Wanted},
-    tools::{Done, Runs, Tool, View, define::Answer, define::Read},
+    tools::{Done, Runs, Tool, View, define::Answer, define::Read, lease::until_free},
 };
 
 /// A call as it came.
@@ -144,14 +145,15 @@ async fn signed_call(
     }
     agree(&claimed, beside)?;
     tool.check_names(&claimed.arguments)?;
-    let version = account.reader().version();
-    let request = submit::prepare_operation(&version, envelope)?;
-    match tool.runs(&claimed.arguments) {
+    let seen = Seen::of(&account);
+    let request = submit::prepare_operation(&seen.state, envelope)?;
+    let session = claimed.session.as_deref();
+    let view = seen.view(Some(&request.signer.identity), session);
+    match tool.runs(&view, &claimed.arguments) {
         Runs::Writes(result) => write(app, &account, request, wanted, result).await,
         Runs::Reads(read) => {
-            may_read(&version, &request, app.now_ms())?;
-            let caller = version.identities.get(&request.signer.identity);
-            read_answer(app, &account, caller, &claimed.arguments, read)
+            may_read(&seen.state, &request, app.now_ms())?;
+            read_answer(app, &view, &account, &claimed.arguments, read)
         }
     }
 }
@@ -222,12 +224,10 @@ async fn unsigned_call(
             (own.clone(), Some(*identity))
         }
     };
-    let result = match call.tool.runs(&call.arguments) {
-        Runs::Reads(read) => {
-            let version = account.reader().version();
-            let caller = identity.and_then(|id| version.identities.get(&id));
-            return read_answer(app, &account, caller, &call.arguments, read);
-        }
+    let seen = Seen::of(&account);
+    let view = seen.view(identity.as_ref(), call.session.as_deref());
+    let result = match call.tool.runs(&view, &call.arguments) {
+        Runs::Reads(read) => return read_answer(app, &view, &account, &call.arguments, read),
         Runs::Writes(result) => result,
     };
     let wanted = ask.wanted(&account)?;
@@ -285,47 +285,68 @@ async fn write(
     let mut written = submit::write(account, requests, wanted).await?;
     // OK because one request has one answer.
     let written = written.pop().expect("call::write")?;
-    answer::operation(app, account, &written, wanted, &nonce, |recorded| {
-        let (head, version) = account.reader().committed();
+    let done = |recorded: &RecordedWrite<'_>| {
+        let seen = Seen::of(account);
         result(&Done {
-            view: View {
-                head,
-                state: &version,
-                reader: &account.reader(),
-                seats: &account.seats,
-                caller: version.identities.get(&recorded.by),
-                now_ms: app.now_ms(),
-            },
+            view: seen.view(Some(&recorded.by), recorded.operation.session.as_deref()),
             index: recorded.index,
             at: recorded.at,
             by: recorded.by,
             operation: recorded.operation,
             effect: recorded.effect,
         })
-    })
+    };
+    let refused = |problem: &mut Problem| {
+        until_free(&Seen::of(account).view(None, None), problem);
+    };
+    answer::operation(app, account, &written, wanted, &nonce, done, refused)
+}
+
+/// One committed version of an account, and what lies around it.
+struct Seen<'a> {
+    account: &'a Account,
+    reader: Reader<State>,
+    head: Head,
+    state: Arc<State>,
+}
+
+impl<'a> Seen<'a> {
+    fn of(account: &'a Account) -> Seen<'a> {
+        let reader = account.reader();
+        let (head, state) = reader.committed();
+        Seen {
+            account,
+            reader,
+            head,
+            state,
+        }
+    }
+
+    fn view<'s>(&'s self, caller: Option<&IdentityId>, session: Option<&'s str>) -> View<'s> {
+        View {
+            head: self.head,
+            state: &self.state,
+            reader: &self.reader,
+            seats: &self.account.seats,
+            caller: caller.and_then(|id| self.state.identities.get(id)),
+            session,
+            now_ms: self.account.log_now_ms(),
+        }
+    }
 }
 
 /// The answer to a read, all of it as of one committed size.
 fn read_answer(
     app: &App,
+    view: &View<'_>,
     account: &Account,
-    caller: Option<&Identity>,
     arguments: &Value,
     read: Read,
 ) -> Result<Answered, Problem> {
-    let reader = account.reader();
-    let (head, state) = reader.committed();
-    let witnessed = account.witnessed.then(|| reader.published().head.size);
-    let view = View {
-        head,
-        state: &state,
-        reader: &reader,
-        seats: &account.seats,
-        caller,
-        now_ms: app.now_ms(),
-    };
+    let (head, state) = (view.head, view.state);
+    let witnessed = account.witnessed.then(|| view.reader.published().head.size);
     // Some read leaves and tiles: other requests of this thread go on elsewhere meanwhile.
-    let result = tokio::task::block_in_place(|| read(&view, arguments))?;
+    let result = tokio::task::block_in_place(|| read(view, arguments))?;
     let body = json!({
         "result": result,
         "as_of": {

@@ -60,5 +60,9 @@ pub fn decision_of(leaf: &Leaf<'_>) -> Result<Recorded, String> {
 #[must_use]
 pub fn by_json(by: &By) -> Value {
     let class: Class = by.class;
-    json!({"identity": by.identity.to_string(), "class": class.name()})
+    let mut shown = json!({"identity": by.identity.to_string(), "class": class.name()});
+    if let Some(session) = &by.session {
+        shown["session"] = session.as_str().into();
+    }
+    shown
 }

@@ -16,8 +16,8 @@ use super::{
 use crate::{
     error::{Code, Problem},
     state::{
-        At, Caller, Closed, Decided, Identity, State, head, identity::Possession, refusal,
-        request_hash, resource,
+        At, Caller, Closed, Decided, Identity, State, about, head, identity::Possession, refusal,
+        request_hash, session,
     },
 };
 
@@ -31,13 +31,17 @@ impl Ledger {
         context: &Context<'_>,
     ) -> Result<Ruling<Problem>, StoreError> {
         let operation = &request.operation;
-        let caller = match caller(&self.state, &request.signer) {
-            Ok(caller) => caller.clone(),
+        let (identity, class) = match caller(&self.state, &request.signer, operation, context.at) {
+            Ok(caller) => (caller.identity.clone(), caller.class),
             Err(problem) => return Ok(Ruling::Refuse(problem)),
         };
-        let nonce_key = nonce_key(&caller.id, &operation.nonce);
+        let caller = Caller {
+            identity: &identity,
+            class,
+        };
+        let nonce_key = nonce_key(&identity.id, &operation.nonce);
         if let Some((index, first)) =
-            find_operation(context, &nonce_key, &caller.id, &operation.nonce)?
+            find_operation(context, &nonce_key, &identity.id, &operation.nonce)?
         {
             if request_hash(&first) == request_hash(operation) {
                 return Ok(Ruling::Existing(index));
@@ -53,23 +57,21 @@ impl Ledger {
         }
         let (at, index) = (context.at, context.index);
         let at = At { at, index };
-        let decided = match precondition(context, &caller, operation)? {
+        let decided = match precondition(context, &identity, operation)? {
             Some(refused) => refused,
-            None => self
-                .state
-                .decide(&Caller { identity: &caller }, operation, at),
+            None => self.state.decide(&caller, operation, at),
         };
         if let Decided::Refused(code, message, detail) = &decided {
-            if is_no_leaf(*code, &caller, operation) {
+            if is_no_leaf(*code, &identity, operation) {
                 let mut problem = Problem::new(*code, message.clone());
                 problem.detail = detail.clone();
                 return Ok(Ruling::Refuse(problem));
             }
             let kind = refusal::Kind::new(
-                caller.id,
+                identity.id,
                 &operation.tool,
                 code.name(),
-                &resource(operation),
+                &about(operation, detail),
             );
             if let Some((index, ends)) = self.state.refusals.folds_into(&kind, context.at) {
                 self.folds.entry(index).or_insert((0, ends)).0 += 1;
@@ -97,7 +99,7 @@ impl Ledger {
     /// Writes the leaf of a decided operation and takes it into the state.
     pub(super) fn write(
         &mut self,
-        caller: &Identity,
+        caller: &Caller<'_>,
         operation: &Operation,
         payload: &[u8],
         signature: &[u8],
@@ -105,7 +107,7 @@ impl Ledger {
         context: &Context<'_>,
     ) -> Result<Vec<u8>, Problem> {
         let by = By {
-            identity: caller.id,
+            identity: caller.identity.id,
             class: caller.class,
             session: operation.session.clone(),
         };
@@ -124,7 +126,7 @@ impl Ledger {
         let signed = Signed {
             payload_type: PAYLOAD_TYPE,
             payload,
-            signatures: &[(caller.id, signature)],
+            signatures: &[(caller.identity.id, signature)],
         };
         let mut leaf = Vec::new();
         write_operation(&mut leaf, Millis(context.at), &by, signed, decision).map_err(|error| {
@@ -143,7 +145,7 @@ impl Ledger {
 /// that asks in its name.
 fn is_no_leaf(code: Code, caller: &Identity, operation: &Operation) -> bool {
     let posted = caller.class == Class::ServiceKey && operation.tool == head::SUBMIT.tool;
-    posted || code == Code::Malformed || code == Code::ToolUnknown
+    posted || code.is_unread()
 }
 
 /// Checks an operation that only reads: who asks, and when he signed. A read is no leaf, so its nonce is not used up.
@@ -151,12 +153,18 @@ fn is_no_leaf(code: Code, caller: &Identity, operation: &Operation) -> bool {
 /// # Errors
 /// As for a write that is not even refused in the log.
 pub fn may_read(state: &State, request: &OperationRequest, now_ms: u64) -> Result<(), Problem> {
-    caller(state, &request.signer)?;
+    caller(state, &request.signer, &request.operation, now_ms)?;
     fresh(&request.operation, now_ms)
 }
 
-/// The identity whose current key made this signature, if it may sign operations.
-pub(super) fn caller<'s>(state: &'s State, signer: &Verified) -> Result<&'s Identity, Problem> {
+/// In whose name this signature counts, and as what: of the identity's current key, if it may sign operations, or of the key of
+/// the session that the operation names.
+pub(super) fn caller<'s>(
+    state: &'s State,
+    signer: &Verified,
+    operation: &Operation,
+    at: u64,
+) -> Result<Caller<'s>, Problem> {
     let Some(identity) = state.identities.get(&signer.identity) else {
         return Err(Problem::new(
             Code::SignerUnknown,
@@ -167,7 +175,7 @@ pub(super) fn caller<'s>(state: &'s State, signer: &Verified) -> Result<&'s Iden
         return Err(revoked(identity, index));
     }
     if identity.key.sha256 != signer.key {
-        return Err(retired(identity));
+        return session_signer(state, identity, signer, operation, at);
     }
     if identity.possession == Possession::Stated {
         let why = "this key may sign receipts; to sign operations it must first prove itself: identity rotate to this same key, with --possession";
@@ -175,7 +183,45 @@ pub(super) fn caller<'s>(state: &'s State, signer: &Verified) -> Result<&'s Iden
             Problem::new(Code::PossessionUnproved, why).with("identity", identity.id.to_string())
         );
     }
-    Ok(identity)
+    Ok(Caller::from(identity))
+}
+
+/// Whoever signed with another key than the identity's own: with that of a session, as long as it may, or with one that is retired.
+fn session_signer<'s>(
+    state: &'s State,
+    identity: &'s Identity,
+    signer: &Verified,
+    operation: &Operation,
+    at: u64,
+) -> Result<Caller<'s>, Problem> {
+    let named = operation.session.as_deref().and_then(session::parse_id);
+    let session = named.and_then(|index| state.sessions.get(index));
+    let session = session.filter(|session| session.identity == identity.id);
+    let Some((session, key)) = session.and_then(|s| Some((s, s.key.as_ref()?))) else {
+        return Err(retired(identity));
+    };
+    if key.named.sha256 != signer.key {
+        return Err(retired(identity));
+    }
+    let gone = session::gone(session).or_else(|| {
+        (key.expires <= at).then(|| {
+            let why = "the binding of the session's key has ended";
+            Decided::refuse(Code::SessionExpired, why)
+                .with("session_id", session.id())
+                .with("binding_expired_at", Millis(key.expires).to_string())
+        })
+    });
+    match gone {
+        Some(Decided::Refused(code, message, detail)) => {
+            let mut problem = Problem::new(code, message);
+            problem.detail = detail;
+            Err(problem)
+        }
+        _ => Ok(Caller {
+            identity,
+            class: Class::SessionKey,
+        }),
+    }
 }
 
 /// Whether anything new is judged at all: the log is open, and the operation was signed just now.

@@ -2,7 +2,7 @@
 
 use countersign_verifier::{
     hash::Hash,
-    leaf::{Decision, Leaf, OperationLeaf, ReceiptLeaf},
+    leaf::{Class, Decision, Leaf, OperationLeaf, ReceiptLeaf},
     operation::Operation,
 };
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     code::Code,
-    state::{At, Caller, Decided, State, due, object, refusal, resource},
+    state::{At, Decided, State, about, due, object, refusal, session},
 };
 
 /// What a leaf was compared with.
@@ -106,8 +106,14 @@ fn operation_follows(
             problem.message
         )
     };
-    let signer = current(state, &leaf.by.identity)?;
-    let caller = caller(state, &signer).map_err(refused)?;
+    let mut signer = current(state, &leaf.by.identity)?;
+    if leaf.by.class == Class::SessionKey {
+        signer.key = session_key(state, &operation)?;
+    }
+    let caller = caller(state, &signer, &operation, leaf.at.0).map_err(refused)?;
+    if caller.class != leaf.by.class {
+        return Err(format!("signed by a key of class {}", caller.class.name()));
+    }
     fresh(&operation, leaf.at.0).map_err(refused)?;
     let rests = !operation.prev.is_empty() || operation.observed.is_some();
     let replayed = if rests {
@@ -115,8 +121,9 @@ fn operation_follows(
     } else {
         Replayed::Whole
     };
-    if let Decision::Refused { code, .. } = leaf.decision {
-        let kind = refusal::Kind::new(caller.id, &operation.tool, code, &resource(&operation));
+    if let Decision::Refused { code, detail } = leaf.decision {
+        let about = about(&operation, &object(detail)?);
+        let kind = refusal::Kind::new(caller.identity.id, &operation.tool, code, &about);
         if let Some((first, _)) = state.refusals.folds_into(&kind, leaf.at.0) {
             return Err(format!("a refusal that folds into that of leaf {first}"));
         }
@@ -129,15 +136,15 @@ fn operation_follows(
         at: leaf.at.0,
         index,
     };
-    let decided = state.decide(&Caller { identity: caller }, &operation, at);
+    let decided = state.decide(&caller, &operation, at);
     let due = decision_text(&decided);
     let (name, agrees) = match (&decided, leaf.decision) {
         (Decided::Applied(_), Decision::Applied { effect }) => ("applied", effect == due),
         (Decided::Refused(code, ..), Decision::Refused { code: was, detail }) => {
             // What cannot be read is refused without a leaf.
-            let is_leaf = !matches!(code, Code::Malformed | Code::ToolUnknown);
-            let same =
-                is_leaf && code.name() == was && without_message(detail) == without_message(&due);
+            let same = !code.is_unread()
+                && code.name() == was
+                && without_message(detail) == without_message(&due);
             (code.name(), same)
         }
         (Decided::Applied(_), _) => ("applied", false),
@@ -148,6 +155,17 @@ fn operation_follows(
     }
     let due: String = due.chars().take(200).collect();
     Err(format!("the rules decide otherwise: {name} {due}"))
+}
+
+/// The key of the session that an operation names.
+fn session_key(state: &State, operation: &Operation) -> Result<Hash, String> {
+    let session = operation.session.as_deref().and_then(session::parse_id);
+    let session = session.and_then(|index| state.sessions.get(index));
+    let key = session.and_then(|session| session.key.as_ref());
+    Ok(key
+        .ok_or("signed with the key of a session that has none")?
+        .named
+        .sha256)
 }
 
 /// A refusal's detail but for the sentence in it, which is for people: another release may word it in another way.

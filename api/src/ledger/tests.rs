@@ -24,6 +24,9 @@ use crate::{
     submit::{Budget, prepare_operation, prepare_receipt},
 };
 
+mod leases;
+mod sessions;
+
 const ORIGIN: &str = "localhost/dev";
 const START_MS: i128 = 1_700_000_000_000;
 

@@ -6,7 +6,7 @@
 use countersign_verifier::json::canonical;
 use serde_json::{Map, Value};
 
-use super::State;
+use super::{State, lease, session};
 
 /// Something that ends at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,19 +20,19 @@ pub struct Due {
 }
 
 /// The nouns whose members end by themselves: how the next one is found, spelled and taken in.
-struct Noun {
-    kind: &'static str,
+pub(super) struct Noun {
+    pub(super) kind: &'static str,
     /// The member that ends first: when, and which.
-    next: fn(&State) -> Option<(u64, String)>,
+    pub(super) next: fn(&State) -> Option<(u64, String)>,
     /// The members of its event, without `type`; there is at least one.
-    event: fn(&State, &str) -> Map<String, Value>,
+    pub(super) event: fn(&State, &str) -> Map<String, Value>,
     /// Takes the event in, in the leaf at this index.
-    apply: fn(&mut State, &Map<String, Value>, u64) -> Result<(), String>,
+    pub(super) apply: fn(&mut State, &Map<String, Value>, u64) -> Result<(), String>,
     /// Puts the end of every running one off by so many milliseconds.
-    extend: fn(&mut State, u64),
+    pub(super) extend: fn(&mut State, u64),
 }
 
-const NOUNS: &[Noun] = &[];
+const NOUNS: &[Noun] = &[lease::NOUN, session::NOUN];
 
 impl State {
     /// What ends first.

@@ -7,7 +7,7 @@ use countersign_verifier::{
     hash::{Hash, sha256},
     json::canonical,
     key::IdentityId,
-    leaf::{Decision, Leaf, Millis, OperationLeaf},
+    leaf::{Class, Decision, Leaf, Millis, OperationLeaf},
     operation::Operation,
 };
 use serde_json::{Map, Value};
@@ -18,9 +18,12 @@ pub mod closed;
 pub mod due;
 pub mod head;
 pub mod identity;
+pub mod lease;
 pub mod opened;
 pub mod receipt;
 pub mod refusal;
+mod rows;
+pub mod session;
 mod snapshot;
 pub mod token;
 pub mod verb;
@@ -28,9 +31,11 @@ pub mod verb;
 pub use closed::Closed;
 pub use head::Heads;
 pub use identity::{Identities, Identity};
+pub use lease::Leases;
 pub use opened::Opened;
 pub use receipt::ReceiptPolicy;
 pub use refusal::Refusals;
+pub use session::Sessions;
 pub use token::Tokens;
 
 /// The state of one account.
@@ -50,6 +55,10 @@ pub struct State {
     pub receipts: ReceiptPolicy,
     /// The logs that are tracked, and the heads that were seen of them.
     pub heads: Heads,
+    /// Who is at work.
+    pub sessions: Sessions,
+    /// Who may touch what.
+    pub leases: Leases,
     /// That nothing more is written, once the owner has said so.
     pub closed: Option<Closed>,
     /// Recent refusals, of which a repeat is not logged again.
@@ -93,14 +102,31 @@ impl Decided {
 /// Who asks, as the log knows him at this point.
 #[derive(Clone, Debug)]
 pub struct Caller<'a> {
-    /// The identity whose current key signed.
+    /// In whose name.
     pub identity: &'a Identity,
+    /// Where the key lives that signed: the identity's own class, or `session_key` for the key of a session of his.
+    pub class: Class,
+}
+
+impl<'a> From<&'a Identity> for Caller<'a> {
+    /// Signed with the identity's own key.
+    fn from(identity: &'a Identity) -> Caller<'a> {
+        let class = identity.class;
+        Caller { identity, class }
+    }
 }
 
 impl State {
     /// Judges an operation whose caller is known. Pure; writes nothing.
     #[must_use]
     pub fn decide(&self, caller: &Caller<'_>, operation: &Operation, at: At) -> Decided {
+        if let Some(refused) = session::check(self, caller, operation) {
+            return refused;
+        }
+        if caller.class == Class::SessionKey && verb::needs_own_key(&operation.tool) {
+            let why = "this needs a signature by the identity's own key, not by a session's";
+            return Decided::refuse(Code::AttributionTooLow, why);
+        }
         match verb::find(&operation.tool) {
             Some(tool) => (tool.decide)(self, caller, operation, at),
             // A door refuses it before; an auditor's replay must not panic on it.
@@ -189,16 +215,24 @@ impl State {
                 };
                 (tool.apply)(self, leaf.by.identity, &operation, &effect, index)
             }
-            Decision::Refused { code, .. } => {
-                let resource = resource(&operation);
+            Decision::Refused { code, detail } => {
+                let about = about(&operation, &object(detail)?);
                 self.refusals.note(
-                    refusal::Kind::new(leaf.by.identity, &operation.tool, code, &resource),
+                    refusal::Kind::new(leaf.by.identity, &operation.tool, code, &about),
                     index,
                     leaf.at.0,
                 );
                 Ok(())
             }
         }
+    }
+
+    /// Log time at which a lease ends by itself: with its session at the latest.
+    #[must_use]
+    pub fn lease_ends(&self, lease: &lease::Lease) -> u64 {
+        let session = self.sessions.get(lease.session);
+        let live = session.filter(|session| session.ended.is_none());
+        live.map_or(lease.expires, |session| session.expires.min(lease.expires))
     }
 
     /// The origin; empty before leaf 0.
@@ -233,13 +267,21 @@ impl State {
     }
 }
 
-/// What a refusal is about, so that identical ones can be told.
+/// What a refusal is about, so that identical ones can be told. Of one that names who is in its way, that too: a refusal because of
+/// another holder, or of another lease of his, is another refusal.
 #[must_use]
-pub fn resource(operation: &Operation) -> String {
-    match verb::find(&operation.tool) {
+pub fn about(operation: &Operation, detail: &Map<String, Value>) -> String {
+    let mut about = match verb::find(&operation.tool) {
         Some(tool) => (tool.resource)(&operation.arguments),
         None => String::new(),
+    };
+    for name in ["holder", "fence"] {
+        if let Some(value) = detail.get(name) {
+            about.push('\n');
+            about.push_str(&canonical(value));
+        }
     }
+    about
 }
 
 /// "The same request": equal tool and equal arguments, whatever the time and the nonce.

@@ -4,15 +4,17 @@ use countersign_verifier::{base64, hash::Hash, leaf::Class};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Closed, Heads, Identity, Opened, ReceiptPolicy, State, Tokens, head,
+    Closed, Heads, Identity, Leases, Opened, ReceiptPolicy, Sessions, State, Tokens, head,
     identity::{Change, Possession},
+    lease::Lease,
     opened::spki,
     refusal::Kind,
+    session::Session,
     token,
 };
 
 /// Raised whenever the form changes: a snapshot of another form is no snapshot, and the leaves are replayed.
-const FORM: u32 = 4;
+const FORM: u32 = 5;
 
 #[derive(Serialize, Deserialize)]
 struct Form {
@@ -24,6 +26,8 @@ struct Form {
     tokens: Vec<token::Row>,
     receipts: ReceiptPolicy,
     heads: Vec<head::Row>,
+    sessions: Vec<Session>,
+    leases: Vec<Lease>,
     closed: Option<(u64, String)>,
     refusals: Vec<(String, u64, u64)>,
 }
@@ -72,6 +76,8 @@ impl State {
             tokens: self.tokens.to_rows(),
             receipts: self.receipts.clone(),
             heads: self.heads.to_rows(),
+            sessions: self.sessions.to_rows(),
+            leases: self.leases.to_rows(),
             closed: self.closed.clone().map(|c| (c.index, c.successor)),
             refusals: self
                 .refusals
@@ -102,6 +108,8 @@ impl State {
             tokens: Tokens::from_rows(form.tokens)?,
             receipts: form.receipts,
             heads: Heads::from_rows(form.heads)?,
+            sessions: Sessions::from_rows(form.sessions),
+            leases: Leases::from_rows(form.leases)?,
             closed: form
                 .closed
                 .map(|(index, successor)| Closed { index, successor }),

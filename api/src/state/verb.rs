@@ -3,7 +3,9 @@
 use countersign_verifier::{key::IdentityId, operation::Operation};
 use serde_json::{Map, Value};
 
-use super::{At, Caller, Decided, State, closed, head, identity, receipt, refusal, token};
+use super::{
+    At, Caller, Decided, State, closed, head, identity, lease, receipt, refusal, session, token,
+};
 use crate::code::Code;
 
 /// Takes in an applied operation.
@@ -24,6 +26,12 @@ pub struct Verb {
 
 /// Every verb, by name.
 pub const VERBS: &[Verb] = &[
+    lease::ACQUIRE,
+    lease::RELEASE,
+    lease::RENEW,
+    session::CHECKIN,
+    session::CHECKOUT,
+    session::HEARTBEAT,
     closed::CLOSE,
     head::SUBMIT,
     head::TRACK,
@@ -35,6 +43,24 @@ pub const VERBS: &[Verb] = &[
     token::NEW,
     token::REVOKE,
 ];
+
+/// The tools that no key of a session is good for, whatever a policy says.
+const OWN_KEY: &[&str] = &[
+    "head_track",
+    "identity_enroll",
+    "identity_revoke",
+    "identity_rotate",
+    "log_close",
+    "receipt_policy",
+    "token_new",
+    "token_revoke",
+];
+
+/// Whether a tool needs a signature by the identity's own key.
+#[must_use]
+pub fn needs_own_key(tool: &str) -> bool {
+    OWN_KEY.contains(&tool)
+}
 
 /// The verb of this tool.
 #[must_use]

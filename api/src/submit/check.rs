@@ -15,7 +15,7 @@ use countersign_verifier::{
 use crate::{
     error::{Code, Problem},
     ledger::{OperationRequest, ReceiptRequest, Verified, receipt_postings},
-    state::{Identity, State},
+    state::{Identity, State, session},
 };
 
 /// One envelope may cost at most this many signature checks: 16 signatures without a keyid against 16 keys each. More is
@@ -140,10 +140,15 @@ pub fn prepare_operation(state: &State, envelope: Envelope) -> Result<OperationR
         );
         return Err(Problem::new(Code::Malformed, why).with("pointer", "/signed/signatures"));
     }
-    let (mut verified, _) =
-        check_signatures(state, &envelope.pae(), &envelope.signatures, &Budget::of(1));
-    let Some(signer) = verified.pop() else {
-        return Err(nobody(state, &envelope, false));
+    let signer = match by_session(state, &envelope) {
+        Some(signer) => signer,
+        None => {
+            let (mut verified, _) =
+                check_signatures(state, &envelope.pae(), &envelope.signatures, &Budget::of(1));
+            verified
+                .pop()
+                .ok_or_else(|| nobody(state, &envelope, false))?
+        }
     };
     let operation = Operation::parse(&envelope.payload)
         .map_err(|e| malformed(&e).with("in", "the signed payload"))?;
@@ -151,6 +156,20 @@ pub fn prepare_operation(state: &State, envelope: Envelope) -> Result<OperationR
         operation,
         payload: envelope.payload,
         signer,
+    })
+}
+
+/// The signature of the key of the session that the operation names, ended or not: whether it still counts is judged in order.
+fn by_session(state: &State, envelope: &Envelope) -> Option<Verified> {
+    let named = Operation::parse(&envelope.payload).ok()?.session?;
+    let session = state.sessions.get(session::parse_id(&named)?)?;
+    let key = &session.key.as_ref()?.named;
+    let signature = &envelope.signatures.first()?.sig;
+    let signed = key.public.verify(&envelope.pae(), signature);
+    signed.then(|| Verified {
+        identity: session.identity,
+        key: key.sha256,
+        signature: signature.clone(),
     })
 }
 

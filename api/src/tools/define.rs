@@ -26,7 +26,10 @@ pub struct View<'a> {
     pub seats: &'a Seats,
     /// Who asks; `None`: whoever holds the owner's token.
     pub caller: Option<&'a Identity>,
-    /// The wall clock, in milliseconds since 1970; for how long something still runs, never for a decision.
+    /// The session that the call names.
+    pub session: Option<&'a str>,
+    /// Log time, in milliseconds since 1970, as near as it is known outside the writer; for how long something still runs, never
+    /// for a decision.
     pub now_ms: u64,
 }
 
@@ -58,10 +61,10 @@ pub enum Handler {
     Write(Answer),
     /// Read from a version of the state; never logged.
     Read(Read),
-    /// Arguments say which of the two a call is.
+    /// Arguments, and what can be seen, say which of the two a call is.
     Either {
         /// Whether a call with these arguments writes.
-        writes: fn(&Value) -> bool,
+        writes: fn(&View<'_>, &Value) -> bool,
         /// The answer if it does.
         write: Answer,
         /// The answer if not.
@@ -194,9 +197,9 @@ pub fn find(name: &str) -> Option<&'static Tool> {
 }
 
 impl Tool {
-    /// What a call with these arguments is.
+    /// What a call with these arguments is, by what can be seen when it comes.
     #[must_use]
-    pub fn runs(&self, arguments: &Value) -> Runs {
+    pub fn runs(&self, view: &View<'_>, arguments: &Value) -> Runs {
         match self.handler {
             Handler::Write(answer) => Runs::Writes(answer),
             Handler::Read(read) => Runs::Reads(read),
@@ -204,7 +207,7 @@ impl Tool {
                 writes,
                 write,
                 read,
-            } => match writes(arguments) {
+            } => match writes(view, arguments) {
                 true => Runs::Writes(write),
                 false => Runs::Reads(read),
             },

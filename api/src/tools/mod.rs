@@ -1,16 +1,29 @@
 //! The tools: each is one value, from which its route, its reference page and its checks derive.
 
+pub mod attestation;
 pub mod closed;
 pub mod define;
 pub mod head;
 pub mod identity;
+pub mod lease;
 mod page;
+pub mod session;
 pub mod token;
 
 pub use define::{Done, Handler, Hints, Runs, Tool, View, find, schema};
 
 /// Every tool that clients may call, in the order of the reference.
 pub const TOOLS: &[Tool] = &[
+    session::CHECKIN,
+    session::HEARTBEAT,
+    session::CHECKOUT,
+    session::GET,
+    session::LIST,
+    lease::ACQUIRE,
+    lease::RENEW,
+    lease::RELEASE,
+    lease::GET,
+    lease::LIST,
     identity::ENROLL,
     identity::ROTATE,
     identity::REVOKE,

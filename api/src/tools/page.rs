@@ -29,9 +29,41 @@ pub(super) struct Page {
 pub(super) fn page(asked: &Value) -> Result<(usize, Option<String>), Problem> {
     let malformed = |why: String| Problem::new(Code::Malformed, why);
     let asked: Page = arguments(asked).map_err(malformed)?;
-    let limit = asked.limit.unwrap_or(PAGE);
-    if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(malformed(format!("limit: 1 to {PAGE_MAX}")).with("pointer", "/limit"));
+    Ok((limit(asked.limit)?, asked.cursor))
+}
+
+/// How many rows.
+///
+/// # Errors
+/// `Malformed`.
+pub(super) fn limit(asked: Option<usize>) -> Result<usize, Problem> {
+    let limit = asked.unwrap_or(PAGE);
+    if (1..=PAGE_MAX).contains(&limit) {
+        return Ok(limit);
     }
-    Ok((limit, asked.cursor))
+    let why = format!("limit: 1 to {PAGE_MAX}");
+    Err(Problem::new(Code::Malformed, why).with("pointer", "/limit"))
+}
+
+/// Rows that stand in the order of the leaves which made them: those behind the cursor that are wanted, and the next cursor.
+///
+/// # Errors
+/// `Malformed` for a cursor that is none of ours.
+pub(super) fn rows<T>(
+    asked: (Option<usize>, Option<&str>),
+    after: impl FnOnce(Option<u64>) -> Vec<T>,
+    index: impl Fn(&T) -> u64,
+) -> Result<(Vec<T>, Option<String>), Problem> {
+    let limit = limit(asked.0)?;
+    let cursor = asked.1.map(str::parse).transpose().map_err(|_| {
+        Problem::new(Code::Malformed, "cursor: not one of ours").with("pointer", "/cursor")
+    })?;
+    let mut found = after(cursor);
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next = found
+        .last()
+        .filter(|_| more)
+        .map(|row| index(row).to_string());
+    Ok((found, next))
 }

@@ -194,6 +194,7 @@ pub fn operation(
     wanted: Wanted,
     nonce: &str,
     result: impl FnOnce(&RecordedWrite<'_>) -> Value,
+    refused: impl FnOnce(&mut Problem),
 ) -> Result<(u16, Value), Problem> {
     let leaf = Leaf::parse(&written.leaf.leaf).map_err(|e| Problem::internal(&e))?;
     let Leaf::Operation(recorded) = &leaf else {
@@ -216,6 +217,7 @@ pub fn operation(
             let mut problem = Problem::new(code, message.unwrap_or(code.title()));
             problem.detail = detail;
             problem.entry = Some(entry);
+            refused(&mut problem);
             return Err(problem);
         }
     };

@@ -74,7 +74,8 @@ async fn take(
     // OK because one request has one answer.
     let written = written.pop().expect("heads::take")?;
     let result = |recorded: &answer::RecordedWrite<'_>| Value::Object(recorded.effect.clone());
-    let (status, value) = answer::operation(app, &account, &written, wanted, &nonce, result)?;
+    let (status, value) =
+        answer::operation(app, &account, &written, wanted, &nonce, result, |_| {})?;
     // OK because both statuses are constants of `answer`.
     Ok(body::json(
         StatusCode::from_u16(status).expect("heads::take: status"),
@@ -177,7 +178,7 @@ fn ask_service(
         at: version.at,
         index: version.size,
     };
-    let decided = version.decide(&Caller { identity: service }, &operation, at);
+    let decided = version.decide(&Caller::from(service), &operation, at);
     if let Decided::Refused(code, message, detail) = decided {
         let mut problem = Problem::new(code, message);
         problem.detail = detail;

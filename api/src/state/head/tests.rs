@@ -72,9 +72,7 @@ fn anybody() -> Identity {
 fn submit(state: &mut State, arguments: Value) -> Result<Map<String, Value>, Code> {
     let operation = operation(arguments);
     let identity = anybody();
-    let caller = Caller {
-        identity: &identity,
-    };
+    let caller = Caller::from(&identity);
     let at = At {
         at: state.at,
         index: state.size,

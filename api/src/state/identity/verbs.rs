@@ -291,6 +291,7 @@ fn apply_revoke(
     let id = recorded_id(effect)?;
     let mut identity = known(state, &id)?;
     identity.revoked = Some(index);
+    state.sessions.end_all_of(&id, state.at);
     state.identities.insert(identity);
     Ok(())
 }

@@ -1,0 +1,126 @@
+//! What can be leased, and when two of them are in each other's way.
+
+use super::glob::Glob;
+use crate::state::session::is_hidden;
+
+/// A resource is spelled in at most this many bytes.
+pub const RESOURCE_BYTES_MAX: usize = 256;
+
+/// Something that can be leased.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// As it is spelled.
+    pub text: String,
+    /// What it is indexed by: the whole of it, or of paths their repository.
+    pub index: String,
+    /// The paths of the repository.
+    glob: Option<Glob>,
+}
+
+impl Resource {
+    /// Reads a resource: `item:<id>`, `role:<name>`, `run:<id>` or `path:<repository>:<glob>`.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Resource, String> {
+        if text.len() > RESOURCE_BYTES_MAX {
+            return Err(format!("resource: at most {RESOURCE_BYTES_MAX} bytes"));
+        }
+        if text.chars().any(is_hidden) || text.trim() != text {
+            return Err(
+                "resource: no controls, no changes of direction, no space at its ends".into(),
+            );
+        }
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        if rest.is_empty() || !["item", "role", "run", "path"].contains(&kind) {
+            let form = "resource: item:<id>, role:<name>, run:<id> or path:<repository>:<glob>";
+            return Err(form.into());
+        }
+        if kind != "path" {
+            return Ok(Resource {
+                text: text.into(),
+                index: text.into(),
+                glob: None,
+            });
+        }
+        let (repository, glob) = rest.split_once(':').unwrap_or((rest, ""));
+        if repository.is_empty() || glob.is_empty() {
+            return Err("resource: path:<repository>:<glob>, such as path:site:src/**".into());
+        }
+        let good = |segment: &str| !segment.is_empty() && segment != "." && segment != "..";
+        if !glob.split('/').all(good) || glob.contains('\\') {
+            return Err("resource: a glob is segments with / between them, none of them empty, `.` or `..`, without \\".into());
+        }
+        Ok(Resource {
+            text: text.into(),
+            index: format!("path:{repository}"),
+            glob: Some(Glob::new(glob)),
+        })
+    }
+
+    /// Whether they have something in common.
+    #[must_use]
+    pub fn overlaps(&self, other: &Resource) -> bool {
+        self.index == other.index
+            && match (&self.glob, &other.glob) {
+                (Some(own), Some(others)) => self.text == other.text || own.overlaps(others),
+                _ => true,
+            }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_resource_is_refused() {
+        for good in [
+            "item:A-1",
+            "item:a:b",
+            "role:reviewer",
+            "run:r_1",
+            "path:site:**",
+            "path:example/site:src/*.rs",
+        ] {
+            assert!(Resource::parse(good).is_ok(), "{good}");
+        }
+        let long = format!("item:{}", "x".repeat(252));
+        for bad in [
+            "",
+            "item",
+            "item:",
+            "file:a",
+            "path:site",
+            "path::a",
+            "path:site:",
+            "path:site:/a",
+            "path:site:a//b",
+            "path:site:a/",
+            "path:site:../b",
+            "path:site:./b",
+            "path:site:a\\b",
+            "item:a\u{202e}b",
+            "item:a\0",
+            " item:a",
+            "item:a ",
+            &long,
+        ] {
+            assert!(Resource::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn repositories_and_kinds_are_apart() {
+        let overlaps = |a: &str, b: &str| {
+            let parse = |text| Resource::parse(text).unwrap();
+            parse(a).overlaps(&parse(b))
+        };
+        assert!(overlaps("path:a:src/**", "path:a:src/x"));
+        assert!(!overlaps("path:a:src/**", "path:b:src/x"));
+        assert!(overlaps("item:1", "item:1"));
+        assert!(!overlaps("item:1", "item:2"));
+        assert!(!overlaps("item:1", "run:1"));
+        assert!(!overlaps("item:path:a", "path:a:b"));
+    }
+}
