@@ -224,7 +224,7 @@ impl Account {
             .map_err(file(files.log_key()))?;
         write_secret(&files.service_key(), service_key.to_pem().as_bytes())
             .map_err(file(files.service_key()))?;
-        let secret = secret().map_err(file(files.seat_secret()))?;
+        let secret = Seats::fresh().map_err(file(files.seat_secret()))?;
         write_secret(&files.seat_secret(), secret.as_bytes()).map_err(file(files.seat_secret()))?;
         write_public(&files.about(), about.as_bytes()).map_err(file(files.about()))?;
         let policy = match after {
@@ -364,13 +364,6 @@ pub fn generate() -> io::Result<PrivateKey> {
     getrandom::fill(&mut *secret).map_err(io::Error::other)?;
     PrivateKey::from_secret(countersign_verifier::key::Algorithm::Ed25519, &*secret)
         .map_err(io::Error::other)
-}
-
-/// A fresh secret of seats, as its file holds it.
-fn secret() -> io::Result<zeroize::Zeroizing<String>> {
-    let mut secret = zeroize::Zeroizing::new([0; 32]);
-    getrandom::fill(&mut *secret).map_err(io::Error::other)?;
-    Ok(zeroize::Zeroizing::new(base64::encode(&*secret) + "\n"))
 }
 
 /// A policy that the log's own signature meets.

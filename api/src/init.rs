@@ -159,8 +159,11 @@ pub fn is_free(root: &Path) -> bool {
     }
 }
 
-/// A token: `cst_` and 32 random bytes.
-fn token() -> io::Result<String> {
+/// A fresh token: `cst_` and 32 random bytes.
+///
+/// # Errors
+/// If the system gives no randomness.
+pub fn token() -> io::Result<String> {
     let mut bytes = zeroize::Zeroizing::new([0; 32]);
     getrandom::fill(&mut *bytes).map_err(io::Error::other)?;
     let standard = countersign_verifier::base64::encode(&*bytes);

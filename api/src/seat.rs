@@ -1,7 +1,10 @@
 //! Seats: identities whose keys the service keeps, for clients that hold only a token. Whoever holds the service can sign for them,
 //! and everything that they sign says so (`seat_key`).
 
+use std::io;
+
 use countersign_verifier::{
+    base64,
     hash::Hash,
     key::{Algorithm, IdentityId, PrivateKey},
     leaf::Class,
@@ -25,6 +28,16 @@ impl Seats {
     #[must_use]
     pub fn new(secret: Zeroizing<[u8; 32]>, origin: String) -> Seats {
         Seats { secret, origin }
+    }
+
+    /// A fresh secret, as `seat.secret` holds it.
+    ///
+    /// # Errors
+    /// If the system gives no randomness.
+    pub fn fresh() -> io::Result<Zeroizing<String>> {
+        let mut secret = Zeroizing::new([0; 32]);
+        getrandom::fill(&mut *secret).map_err(io::Error::other)?;
+        Ok(Zeroizing::new(base64::encode(&*secret) + "\n"))
     }
 
     /// The key of the seat of this name, whatever its case: the same at every call, and in every copy of the account.

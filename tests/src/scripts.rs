@@ -43,6 +43,7 @@ scripts! {
     keys
     start
     submit
+    tokens
     verify_evidence
 }
 

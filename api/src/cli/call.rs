@@ -12,6 +12,7 @@ use super::{
     place::{KeyArg, Place},
     tool::{self, WaitArgs},
 };
+use crate::client::new_nonce;
 
 /// Call any tool, signed with a local key
 ///
@@ -26,8 +27,8 @@ pub struct CallArgs {
     /// The idempotency key, 16 to 64 characters: the same call under the same one is answered, never repeated [default: a fresh one]
     #[arg(long, value_parser = nonce)]
     nonce: Option<String>,
-    /// Send the arguments as they are with the token, and sign nothing: for tools that only read
-    #[arg(long, conflicts_with = "nonce")]
+    /// Send the arguments as they are with the token, and sign nothing: what writes is signed by the service for the token's seat
+    #[arg(long)]
     unsigned: bool,
     #[command(flatten)]
     wait: WaitArgs,
@@ -50,7 +51,19 @@ pub fn run(args: &CallArgs) -> anyhow::Result<ExitCode> {
                     "--unsigned needs a token: --token-file, COUNTERSIGN_TOKEN, or owner.token in the data directory"
                 );
             }
-            tool::read(&service, None, &args.tool, args.json.clone()).await?
+            let mut call = args.json.clone();
+            // The same in every attempt, so that it is done once.
+            call["idempotency_key"] = match &args.nonce {
+                Some(nonce) => nonce.as_str().into(),
+                None => new_nonce()?.into(),
+            };
+            if let Some(wait) = args.wait.wait {
+                call["wait"] = wait.name().into();
+            }
+            if let Some(ms) = args.wait.deadline_ms {
+                call["deadline_ms"] = ms.into();
+            }
+            tool::read(&service, None, &args.tool, call).await?
         } else {
             let key = args.key.read(&args.place.site.dir)?;
             let service = args.key.service(&args.place).await?;

@@ -65,14 +65,24 @@ pub fn class() -> impl TypedValueParser<Value = Class> {
 pub async fn list(
     service: &Service,
     key: Option<&PrivateKey>,
+    take: impl FnMut(Value) -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
+    pages(service, key, ("identity_list", "identities"), take).await
+}
+
+/// All rows of a tool that lists, out of the member of its result that holds them.
+pub async fn pages(
+    service: &Service,
+    key: Option<&PrivateKey>,
+    (tool, member): (&str, &str),
     mut take: impl FnMut(Value) -> anyhow::Result<bool>,
 ) -> anyhow::Result<()> {
     let mut arguments = json!({"limit": 200});
     loop {
-        let answer = read(service, key, "identity_list", arguments.clone()).await?;
-        let Some(rows) = answer.result.get("identities").and_then(Value::as_array) else {
+        let answer = read(service, key, tool, arguments.clone()).await?;
+        let Some(rows) = answer.result.get(member).and_then(Value::as_array) else {
             bail!(
-                "{}: its answer to identity_list has no identities",
+                "{}: its answer to {tool} has no {member}",
                 service.client.url()
             );
         };

@@ -31,6 +31,7 @@ mod sign;
 mod status;
 mod submit;
 mod succeed;
+mod token;
 mod tool;
 mod up;
 mod verify;
@@ -66,6 +67,7 @@ enum Command {
     Status(status::StatusArgs),
     Key(key::KeyArgs),
     Identity(identity::IdentityArgs),
+    Token(token::TokenArgs),
     ReceiptPolicy(receipt_policy::ReceiptPolicyArgs),
     Sign(sign::SignArgs),
     Submit(submit::SubmitArgs),
@@ -129,6 +131,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Status(args) => status::run(&args),
         Command::Key(args) => key::run(&args),
         Command::Identity(args) => identity::run(&args),
+        Command::Token(args) => token::run(&args),
         Command::ReceiptPolicy(args) => receipt_policy::run(&args),
         Command::Sign(args) => sign::run(&args),
         Command::Submit(args) => submit::run(&args),

@@ -15,7 +15,7 @@ use crate::{
     app::App,
     error::{Code, Problem},
     ledger::{OperationRequest, Request, may_read},
-    state::State,
+    state::{State, verb},
     submit::{self, Wanted},
     tools::{Done, Runs, Tool, View, define::Answer, define::Read, lease::until_free},
 };
@@ -230,6 +230,10 @@ async fn unsigned_call(
         Runs::Reads(read) => return read_answer(app, &view, &account, &call.arguments, read),
         Runs::Writes(result) => result,
     };
+    if verb::needs_own_key(call.tool.name) {
+        let why = "this needs a signature by a key that the service does not hold (`signed`), whatever the token";
+        return Err(Problem::new(Code::AttributionTooLow, why));
+    }
     let wanted = ask.wanted(&account)?;
     let now = Millis(app.now_ms());
     let identity = match identity {

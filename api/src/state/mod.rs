@@ -123,8 +123,10 @@ impl State {
         if let Some(refused) = session::check(self, caller, operation) {
             return refused;
         }
-        if caller.class == Class::SessionKey && verb::needs_own_key(&operation.tool) {
-            let why = "this needs a signature by the identity's own key, not by a session's";
+        // The service's own word is judged by each verb: there is no policy that could give it more.
+        let another = matches!(caller.class, Class::SessionKey | Class::SeatKey);
+        if another && verb::needs_own_key(&operation.tool) {
+            let why = "this needs a signature by the identity's own key (agent_key): not by a session's, nor by one that the service holds";
             return Decided::refuse(Code::AttributionTooLow, why);
         }
         match verb::find(&operation.tool) {

@@ -44,7 +44,8 @@ pub const VERBS: &[Verb] = &[
     token::REVOKE,
 ];
 
-/// The tools that no key of a session is good for, whatever a policy says.
+/// What nobody may do but with a key of his own (`agent_key`), whatever the account's policy says: one that the service could sign
+/// for would give itself more than it was given.
 const OWN_KEY: &[&str] = &[
     "head_track",
     "identity_enroll",
@@ -53,10 +54,9 @@ const OWN_KEY: &[&str] = &[
     "log_close",
     "receipt_policy",
     "token_new",
-    "token_revoke",
 ];
 
-/// Whether a tool needs a signature by the identity's own key.
+/// Whether this tool's operations need a signature by a key that the service does not hold.
 #[must_use]
 pub fn needs_own_key(tool: &str) -> bool {
     OWN_KEY.contains(&tool)

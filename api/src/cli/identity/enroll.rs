@@ -31,6 +31,9 @@ pub struct EnrollArgs {
     /// Where the key lives
     #[arg(long, default_value = "agent_key", value_parser = class())]
     class: Class,
+    /// What it may be, by the account's policy; more than once for several [default: agent]
+    #[arg(long = "role", value_name = "ROLE")]
+    roles: Vec<String>,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -54,6 +57,9 @@ pub(super) async fn run(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
     };
     let possession = proof(&public, private.as_ref(), args.possession.as_deref(), claim)?;
     let mut arguments = json!({"name": args.name, "public_key": base64::encode(&public.spki_der()), "class": args.class.name()});
+    if !args.roles.is_empty() {
+        arguments["roles"] = args.roles.clone().into();
+    }
     match possession {
         Some(signature) => arguments["possession"] = signature.into(),
         None => out::note(format_args!(

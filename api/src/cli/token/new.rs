@@ -1,0 +1,112 @@
+//! `countersign token new`: a token, and the seat that it is for.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use countersign_verifier::{hash::sha256, leaf::Class};
+use serde_json::{Value, json};
+
+use crate::{
+    cli::{
+        enrol::find,
+        out,
+        out::Out,
+        place::{KeyArg, Place},
+        tool::{self, WaitArgs},
+    },
+    data_dir::write_secret,
+    init,
+};
+
+/// Make a token for an identity, and its seat where there is none of that name; signed by the owner
+///
+/// Prints the token, once: only its hash is kept. What a client asks with it is signed by the service with the seat's key, and
+/// says so (`seat_key`): the service could forge it. The token of an identity that has a key of its own only reads.
+#[derive(Debug, Args)]
+pub struct NewArgs {
+    /// The seat's name: 1 to 64 of A-Z a-z 0-9 . _ - @
+    name: String,
+    /// What a new seat may be; more than once for several [default: agent]
+    #[arg(long = "role", value_name = "ROLE")]
+    roles: Vec<String>,
+    /// The token ends by itself after so many seconds [default: when it is revoked]
+    #[arg(long, value_name = "N")]
+    ttl_s: Option<u64>,
+    /// Write the token into a new file that only you may read, and print nothing of it
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print the answer as JSON, the token in it
+    #[arg(long, conflicts_with = "out")]
+    json: bool,
+    #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
+    key: KeyArg,
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(super) async fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
+    let caller = args.key.read(&args.place.site.dir)?;
+    let service = args.key.service(&args.place).await?;
+    let there = find(&service, Some(&caller), |row| {
+        row.name.eq_ignore_ascii_case(&args.name)
+    });
+    let identity = match there.await? {
+        Some(row) if !args.roles.is_empty() => bail!(
+            "{} is enrolled already ({}); --role is for a new seat",
+            row.name,
+            row.identity
+        ),
+        Some(row) => row.identity,
+        None => {
+            let asked = json!({"name": args.name});
+            let seat = tool::read(&service, Some(&caller), "seat_get", asked).await?;
+            let member = |name: &str| seat.result.get(name).cloned().unwrap_or(Value::Null);
+            let mut arguments = json!({
+                "name": args.name,
+                "public_key": member("public_key"),
+                "possession": member("possession"),
+                "class": Class::SeatKey.name(),
+            });
+            if !args.roles.is_empty() {
+                arguments["roles"] = args.roles.clone().into();
+            }
+            let call = ("identity_enroll", arguments);
+            let answer = tool::write(&service, &caller, call, None, args.wait).await?;
+            let identity = answer.result.get("identity").and_then(Value::as_str);
+            identity
+                .context("the answer to identity_enroll names no identity")?
+                .to_owned()
+        }
+    };
+    let token = init::token().context("no randomness")?;
+    let mut arguments =
+        json!({"identity": identity, "token_sha256": sha256(token.as_bytes()).to_hex()});
+    if let Some(ttl) = args.ttl_s {
+        arguments["ttl_s"] = ttl.into();
+    }
+    // Before it is made good: a token that nobody could write down would be lost, one that is not good yet harms nobody.
+    if let Some(path) = &args.out {
+        write_secret(path, format!("{token}\n").as_bytes())
+            .with_context(|| path.display().to_string())?;
+    }
+    let call = ("token_new", arguments);
+    let answer = tool::write(&service, &caller, call, None, args.wait).await?;
+    if let Some(path) = &args.out {
+        out::note(format_args!("the token of {} is in {}", args.name, path.display()));
+        return tool::show(&answer, false);
+    }
+    if args.json {
+        let shown = json!({"token": token, "identity": identity, "entry": answer.entry.map(|e| e.index)});
+        Out::stdout().line(shown.to_string())?;
+    } else {
+        out::note(format_args!(
+            "the token of {} ({identity}); it is shown this once",
+            args.name
+        ));
+        Out::stdout().line(&token)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
