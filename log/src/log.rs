@@ -84,6 +84,14 @@ pub enum Turned {
     Died,
 }
 
+/// How far a log had come before it stopped.
+fn progress(committed: u64, published: u64) -> watch::Sender<Progress> {
+    watch::Sender::new(Progress {
+        committed,
+        published,
+    })
+}
+
 impl<J: Judge> Log<J> {
     /// Loads what is durable, checks it against what was published, and starts to write.
     ///
@@ -118,10 +126,7 @@ impl<J: Judge> Log<J> {
             disputed_ms: 0.into(),
             clocks: options.clocks.clone(),
             signed: ArcSwap::from_pointee(options.store.signed()?.pop().into()),
-            progress: watch::Sender::new(Progress {
-                committed: loaded.edge.size(),
-                published: published.head.size,
-            }),
+            progress: progress(loaded.edge.size(), published.head.size),
             published: ArcSwap::from_pointee(published),
             store: options.store,
             committed: ArcSwap::from_pointee(Committed::new(
@@ -166,11 +171,11 @@ impl<J: Judge> Log<J> {
             (signer, rounds.is_none()),
             notice_sender,
         );
+        let seen = shared.clone();
         let threads = vec![
             spawn("log-writer", move || writer.run(&jobs, stated)),
-            spawn("log-publisher", {
-                let shared = shared.clone();
-                move || publish(rounds, publisher, &shared, &notices)
+            spawn("log-publisher", move || {
+                publish(rounds, publisher, &seen, &notices)
             }),
         ];
         Ok(Log {

@@ -57,6 +57,9 @@ impl Identities {
                 let name = text(&arguments["name"]);
                 let id = self.add(&arguments["public_key"], &name, &class, &possession, index);
                 assert_eq!(effect["identity"], id);
+                if let Some(roles) = effect.get("roles") {
+                    self.0.get_mut(&id).expect("a row")["roles"] = roles.clone();
+                }
             }
             "identity_rotate" => {
                 let row = self.0.get_mut(&text(&effect["identity"])).expect("a row");
@@ -76,7 +79,10 @@ impl Identities {
     fn add(&mut self, spki: &Value, name: &str, class: &str, possession: &str, at: u64) -> String {
         let key = read(spki);
         let id = key.identity().to_string();
+        // The owner and the service are what they are called; whoever is enrolled without roles is an agent.
+        let role = if at == 0 { name } else { "agent" };
         let row = json!({
+            "roles": [role],
             "identity": id,
             "name": name,
             "class": class,

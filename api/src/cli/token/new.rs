@@ -95,11 +95,16 @@ pub(super) async fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
     let call = ("token_new", arguments);
     let answer = tool::write(&service, &caller, call, None, args.wait).await?;
     if let Some(path) = &args.out {
-        out::note(format_args!("the token of {} is in {}", args.name, path.display()));
+        out::note(format_args!(
+            "the token of {} is in {}",
+            args.name,
+            path.display()
+        ));
         return tool::show(&answer, false);
     }
     if args.json {
-        let shown = json!({"token": token, "identity": identity, "entry": answer.entry.map(|e| e.index)});
+        let shown =
+            json!({"token": token, "identity": identity, "entry": answer.entry.map(|e| e.index)});
         Out::stdout().line(shown.to_string())?;
     } else {
         out::note(format_args!(
