@@ -28,6 +28,7 @@ use crate::{
     seat::Seats,
     state::{State, opened::Before},
     submit::Wait,
+    versions::Versions,
     witnessing,
 };
 
@@ -54,6 +55,8 @@ pub struct Account {
     pub vkey: String,
     /// The keys that the service keeps for seats.
     pub seats: Seats,
+    /// The versions of its state that open cursors name.
+    pub versions: Versions,
     /// The key of its service identity, which speaks for what the service itself observes.
     pub service: PrivateKey,
     /// Where its files lie.
@@ -303,6 +306,7 @@ impl Account {
             unguarded,
             vkey,
             seats,
+            versions: Versions::default(),
             service,
             dir: files,
         })

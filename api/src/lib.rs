@@ -35,4 +35,5 @@ pub mod submit;
 pub mod succeed;
 pub mod tools;
 pub mod trace;
+pub mod versions;
 mod witnessing;

@@ -73,7 +73,7 @@ fn push_tool(out: &mut String, tool: &Tool) {
     let how = match tool.handler {
         Handler::Write(_) => "Writes: a signed operation, which becomes a leaf.",
         Handler::Read(_) => "Reads: nothing is logged.",
-        Handler::Either { .. } => "Reads or writes, as its arguments say.",
+        Handler::Either { .. } | Handler::Parts { .. } => "Reads or writes, as its arguments say.",
     };
     let _ = writeln!(out, "\n## {}\n\n{} {how}\n", tool.name, tool.summary);
     out.push_str("| argument | type | needed | meaning |\n|---|---|---|---|\n");

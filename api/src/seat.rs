@@ -67,6 +67,13 @@ impl Seats {
         hmac(&key, claim)
     }
 
+    /// A tag on what a cursor says, which only this account can make and check.
+    #[must_use]
+    pub fn cursor_tag(&self, cursor: &[u8]) -> Hash {
+        let key = self.derive("cursor", b"");
+        hmac(&key, cursor)
+    }
+
     fn derive(&self, purpose: &str, of: &[u8]) -> Zeroizing<[u8; 32]> {
         let mut info = format!("countersign/{purpose}/1\n{}\n", self.origin).into_bytes();
         info.extend_from_slice(of);

@@ -323,7 +323,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "api/src/tools",
-        &["code", "error", "query", "seat", "state", "submit", "tools"],
+        &[
+            "code", "error", "query", "seat", "state", "submit", "tools", "versions",
+        ],
     ),
 ];
 

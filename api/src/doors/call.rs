@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use countersign_log::{Reader, store::Head};
-use countersign_verifier::{dsse::Envelope, key::IdentityId, leaf::Millis, operation::Operation};
+use countersign_verifier::{
+    dsse::Envelope, hash::Hash, key::IdentityId, leaf::Millis, operation::Operation,
+};
 use serde_json::{Map, Value, json};
 
 mod asked;
@@ -19,7 +21,12 @@ use crate::{
     ledger::{OperationRequest, Request, may_read},
     state::{State, verb},
     submit::{self, Wanted},
-    tools::{Done, Runs, Tool, View, define::Answer, define::Read, lease::until_free},
+    tools::{
+        Done, Runs, Tool, View,
+        define::{Answer, Read},
+        lease::until_free,
+        page::{self, Pages},
+    },
 };
 
 /// A call as it came.
@@ -103,7 +110,16 @@ async fn signed_call(
         Runs::Writes(result) => write(app, &account, request, wanted, result).await,
         Runs::Reads(read) => {
             may_read(&seen.state, &request, app.now_ms())?;
+            let paged = seen.paged(tool, &claimed.arguments)?;
+            let view = paged.view(Some(&request.signer.identity), session);
             read_answer(app, &view, &account, &claimed.arguments, read)
+        }
+        Runs::IsCut { .. } => {
+            let why = format!(
+                "{} signed is one part of it: `countersign board import` cuts and signs a file",
+                tool.name
+            );
+            Err(Problem::new(Code::Malformed, why).with("pointer", "/signed"))
         }
     }
 }
@@ -145,11 +161,11 @@ fn agree(operation: &Operation, beside: Map<String, Value>) -> Result<(), Proble
     Ok(())
 }
 
-struct Unsigned {
-    tool: &'static Tool,
-    arguments: Value,
-    session: Option<String>,
-    nonce: String,
+pub(super) struct Unsigned {
+    pub tool: &'static Tool,
+    pub arguments: Value,
+    pub session: Option<String>,
+    pub nonce: String,
 }
 
 async fn unsigned_call(
@@ -176,10 +192,12 @@ async fn unsigned_call(
     };
     let seen = Seen::of(&account);
     let view = seen.view(identity.as_ref(), call.session.as_deref());
-    let result = match call.tool.runs(&view, &call.arguments) {
-        Runs::Reads(read) => return read_answer(app, &view, &account, &call.arguments, read),
-        Runs::Writes(result) => result,
-    };
+    let runs = call.tool.runs(&view, &call.arguments);
+    if let Runs::Reads(read) = runs {
+        let paged = seen.paged(call.tool, &call.arguments)?;
+        let view = paged.view(identity.as_ref(), call.session.as_deref());
+        return read_answer(app, &view, &account, &call.arguments, read);
+    }
     if verb::needs_own_key(call.tool.name) {
         let why = "this needs a signature by a key that the service does not hold (`signed`), whatever the token";
         return Err(Problem::new(Code::AttributionTooLow, why));
@@ -190,24 +208,55 @@ async fn unsigned_call(
         Some(identity) => identity,
         None => submit::owner_seat(&account, app.owner_key(), now).await?,
     };
-    let version = account.reader().version();
-    // OK to say so: it was enrolled when the token was looked up, and nothing is ever taken away.
-    let seat = version
-        .identities
-        .get(&identity)
-        .ok_or_else(|| Problem::internal(&"a token's identity is not there"))?;
-    let operation = Operation {
-        tool: call.tool.name.into(),
-        arguments: call.arguments,
-        log: account.origin.clone(),
-        session: call.session,
-        nonce: call.nonce,
-        issued_at: now,
-        prev: Vec::new(),
-        observed: None,
+    let seat = Seat {
+        app,
+        account: &account,
+        identity,
     };
-    let request = submit::sign_for_seat(&account, seat, operation)?;
-    write(app, &account, request, wanted, result).await
+    match runs {
+        Runs::Reads(_) => unreachable!("unsigned_call: OK because reads were answered above"),
+        Runs::Writes(result) => seat.write(call, wanted, result).await,
+        Runs::IsCut { cut, write, sum } => {
+            super::cut::run(&seat, call, wanted, (cut, write, sum)).await
+        }
+    }
+}
+
+/// A seat that a token speaks for.
+pub(super) struct Seat<'a> {
+    pub app: &'a App,
+    pub account: &'a Account,
+    pub identity: IdentityId,
+}
+
+impl Seat<'_> {
+    /// Signs a call with the seat's key, and writes it.
+    pub(super) async fn write(
+        &self,
+        call: Unsigned,
+        wanted: Wanted,
+        result: Answer,
+    ) -> Result<Answered, Problem> {
+        let (app, account) = (self.app, self.account);
+        let version = account.reader().version();
+        // OK to say so: it was enrolled when the token was looked up, and nothing is ever taken away.
+        let seat = version
+            .identities
+            .get(&self.identity)
+            .ok_or_else(|| Problem::internal(&"a token's identity is not there"))?;
+        let operation = Operation {
+            tool: call.tool.name.into(),
+            arguments: call.arguments,
+            log: account.origin.clone(),
+            session: call.session,
+            nonce: call.nonce,
+            issued_at: Millis(app.now_ms()),
+            prev: Vec::new(),
+            observed: None,
+        };
+        let request = submit::sign_for_seat(account, seat, operation)?;
+        write(app, account, request, wanted, result).await
+    }
 }
 
 /// The account that the owner's token is used for: the one named, or the only one.
@@ -257,40 +306,79 @@ async fn write(
 }
 
 /// One committed version of an account, and what lies around it.
-struct Seen<'a> {
+pub(super) struct Seen<'a> {
     account: &'a Account,
     reader: Reader<State>,
     head: Head,
     state: Arc<State>,
+    /// The newest version: who asks is seen there, whichever version is shown.
+    newest: Arc<State>,
+    /// Which list is shown, and behind what it goes on.
+    of: Hash,
+    after: Option<String>,
 }
 
 impl<'a> Seen<'a> {
-    fn of(account: &'a Account) -> Seen<'a> {
+    pub(super) fn of(account: &'a Account) -> Seen<'a> {
         let reader = account.reader();
         let (head, state) = reader.committed();
         Seen {
             account,
             reader,
             head,
+            newest: state.clone(),
             state,
+            of: Hash([0; 32]),
+            after: None,
         }
     }
 
-    fn view<'s>(&'s self, caller: Option<&IdentityId>, session: Option<&'s str>) -> View<'s> {
+    /// The version that a cursor among these arguments names; this one without a cursor.
+    fn paged(&self, tool: &Tool, arguments: &Value) -> Result<Seen<'a>, Problem> {
+        let Account {
+            versions, seats, ..
+        } = self.account;
+        let now_ms = self.account.log_now_ms();
+        let (of, place) = page::open(versions, seats, (tool.name, arguments), now_ms)?;
+        let (head, state, after) = match place {
+            Some(place) => (place.head, place.state, Some(place.after)),
+            None => (self.head, self.state.clone(), None),
+        };
+        Ok(Seen {
+            account: self.account,
+            reader: self.reader.clone(),
+            head,
+            state,
+            newest: self.newest.clone(),
+            of,
+            after,
+        })
+    }
+
+    pub(super) fn view<'s>(
+        &'s self,
+        caller: Option<&IdentityId>,
+        session: Option<&'s str>,
+    ) -> View<'s> {
         View {
             head: self.head,
             state: &self.state,
             reader: &self.reader,
             seats: &self.account.seats,
-            caller: caller.and_then(|id| self.state.identities.get(id)),
+            pages: Pages {
+                versions: &self.account.versions,
+                of: self.of,
+                after: self.after.clone(),
+            },
+            caller: caller.and_then(|id| self.newest.identities.get(id)),
             session,
             now_ms: self.account.log_now_ms(),
         }
     }
 }
 
-/// The answer to a read, all of it as of one committed size.
-fn read_answer(
+/// The answer to a read, all of it as of one committed size: the newest, or the one that a cursor names.
+pub(super) fn read_answer(
     app: &App,
     view: &View<'_>,
     account: &Account,

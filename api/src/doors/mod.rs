@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod auth;
 pub mod call;
+mod cut;
 pub mod http;
 pub mod listen;
 pub mod tls;

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::code::Code;
 
+pub mod board;
 pub mod closed;
 pub mod due;
 pub mod head;
@@ -28,6 +29,7 @@ mod snapshot;
 pub mod token;
 pub mod verb;
 
+pub use board::Board;
 pub use closed::Closed;
 pub use head::Heads;
 pub use identity::{Identities, Identity};
@@ -59,6 +61,8 @@ pub struct State {
     pub sessions: Sessions,
     /// Who may touch what.
     pub leases: Leases,
+    /// Items of work.
+    pub board: Board,
     /// That nothing more is written, once the owner has said so.
     pub closed: Option<Closed>,
     /// Recent refusals, of which a repeat is not logged again.

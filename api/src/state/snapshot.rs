@@ -4,7 +4,8 @@ use countersign_verifier::{base64, hash::Hash, leaf::Class};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Closed, Heads, Identity, Leases, Opened, ReceiptPolicy, Sessions, State, Tokens, head,
+    Board, Closed, Heads, Identity, Leases, Opened, ReceiptPolicy, Sessions, State, Tokens, board,
+    head,
     identity::{Change, Possession},
     lease::Lease,
     opened::spki,
@@ -28,6 +29,7 @@ struct Form {
     heads: Vec<head::Row>,
     sessions: Vec<Session>,
     leases: Vec<Lease>,
+    board: Vec<board::Row>,
     closed: Option<(u64, String)>,
     refusals: Vec<(String, u64, u64)>,
 }
@@ -78,6 +80,7 @@ impl State {
             heads: self.heads.to_rows(),
             sessions: self.sessions.to_rows(),
             leases: self.leases.to_rows(),
+            board: self.board.to_rows(),
             closed: self.closed.clone().map(|c| (c.index, c.successor)),
             refusals: self
                 .refusals
@@ -110,6 +113,7 @@ impl State {
             heads: Heads::from_rows(form.heads)?,
             sessions: Sessions::from_rows(form.sessions),
             leases: Leases::from_rows(form.leases)?,
+            board: Board::from_rows(form.board)?,
             closed: form
                 .closed
                 .map(|(index, successor)| Closed { index, successor }),

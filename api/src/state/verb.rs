@@ -4,7 +4,8 @@ use countersign_verifier::{key::IdentityId, operation::Operation};
 use serde_json::{Map, Value};
 
 use super::{
-    At, Caller, Decided, State, closed, head, identity, lease, receipt, refusal, session, token,
+    At, Caller, Decided, State, board, closed, head, identity, lease, receipt, refusal, session,
+    token,
 };
 use crate::code::Code;
 
@@ -32,6 +33,10 @@ pub const VERBS: &[Verb] = &[
     session::CHECKIN,
     session::CHECKOUT,
     session::HEARTBEAT,
+    board::COMMENT,
+    board::IMPORT,
+    board::RESOLVE,
+    board::UPSERT,
     closed::CLOSE,
     head::SUBMIT,
     head::TRACK,

@@ -7,7 +7,7 @@ use countersign_verifier::{key::IdentityId, operation::Operation};
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value};
 
-use super::TOOLS;
+use super::{TOOLS, page::Pages};
 use crate::{
     error::{Code, Problem},
     seat::Seats,
@@ -24,6 +24,8 @@ pub struct View<'a> {
     pub reader: &'a Reader<State>,
     /// The keys that the service keeps for seats.
     pub seats: &'a Seats,
+    /// Where a list goes on, and how it is gone on with.
+    pub pages: Pages<'a>,
     /// Who asks; `None`: whoever holds the owner's token.
     pub caller: Option<&'a Identity>,
     /// The session that the call names.
@@ -54,6 +56,20 @@ pub type Answer = fn(&Done<'_>) -> Value;
 /// Makes the result of a read.
 pub type Read = fn(&View<'_>, &Value) -> Result<Value, Problem>;
 
+/// Cuts a call into the arguments of operations.
+pub type Cut = fn(&View<'_>, &Value) -> Result<Vec<Value>, Problem>;
+
+/// What a call of a tool of parts is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One operation.
+    Writes,
+    /// A read.
+    Reads,
+    /// To be cut into operations.
+    IsCut,
+}
+
 /// What running a tool means.
 #[derive(Clone, Copy)]
 pub enum Handler {
@@ -61,6 +77,19 @@ pub enum Handler {
     Write(Answer),
     /// Read from a version of the state; never logged.
     Read(Read),
+    /// A signed operation, or a read, or a call that is cut into as many operations as it takes.
+    Parts {
+        /// Which of them a call with these arguments is.
+        kind: fn(&Value) -> Kind,
+        /// The answer to one operation.
+        write: Answer,
+        /// The answer to a read.
+        read: Read,
+        /// The arguments of the operations, in order; none where there is nothing to do.
+        cut: Cut,
+        /// The result of all, from those of each.
+        sum: fn(&[Value]) -> Value,
+    },
     /// Arguments, and what can be seen, say which of the two a call is.
     Either {
         /// Whether a call with these arguments writes.
@@ -79,6 +108,15 @@ pub enum Runs {
     Writes(Answer),
     /// It reads.
     Reads(Read),
+    /// It is cut, each part answered as a write and all of them by the last.
+    IsCut {
+        /// Cuts it.
+        cut: Cut,
+        /// The answer to one part.
+        write: Answer,
+        /// The result of all.
+        sum: fn(&[Value]) -> Value,
+    },
 }
 
 /// What a client may assume of a tool, as MCP names it.
@@ -210,6 +248,17 @@ impl Tool {
             } => match writes(view, arguments) {
                 true => Runs::Writes(write),
                 false => Runs::Reads(read),
+            },
+            Handler::Parts {
+                kind,
+                write,
+                read,
+                cut,
+                sum,
+            } => match kind(arguments) {
+                Kind::Writes => Runs::Writes(write),
+                Kind::Reads => Runs::Reads(read),
+                Kind::IsCut => Runs::IsCut { cut, write, sum },
             },
         }
     }

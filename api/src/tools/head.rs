@@ -47,11 +47,11 @@ pub const LIST: Tool = Tool {
 };
 
 fn list(view: &View<'_>, asked: &Value) -> Result<Value, Problem> {
-    let (limit, cursor) = page(asked)?;
-    let rows: Vec<&Tracked> = view.state.heads.page(cursor.as_deref(), limit).collect();
-    let next = (rows.len() == limit)
-        .then(|| rows.last().map(|tracked| tracked.origin.clone()))
-        .flatten();
+    let limit = page(asked)?;
+    let after = view.pages.after.as_deref();
+    let rows: Vec<&Tracked> = view.state.heads.page(after, limit).collect();
+    let full = (rows.len() == limit).then(|| rows.last()).flatten();
+    let next = view.next(full.map(|tracked| tracked.origin.clone()));
     Ok(json!({"logs": rows.into_iter().map(row).collect::<Vec<_>>(), "next": next}))
 }
 

@@ -9,7 +9,7 @@ use super::{
     page::{Page, page},
 };
 use crate::{
-    error::{Code, Problem},
+    error::Problem,
     state::{
         Identity, ReceiptPolicy,
         identity::{Enroll, Revoke, Rotate},
@@ -81,17 +81,11 @@ fn with(effect: &Map<String, Value>, arguments: &Value, name: &str) -> Value {
 }
 
 fn list(view: &View<'_>, asked: &Value) -> Result<Value, Problem> {
-    let (limit, cursor) = page(asked)?;
-    let after: Option<IdentityId> = match cursor {
-        Some(cursor) => Some(cursor.parse().map_err(|_| {
-            Problem::new(Code::Malformed, "cursor: not one of ours").with("pointer", "/cursor")
-        })?),
-        None => None,
-    };
+    let limit = page(asked)?;
+    let after: Option<IdentityId> = view.after(|after| after.parse().ok())?;
     let rows: Vec<&Identity> = view.state.identities.page(after, limit).collect();
-    let next = (rows.len() == limit)
-        .then(|| rows.last().map(|i| i.id.to_string()))
-        .flatten();
+    let full = (rows.len() == limit).then(|| rows.last()).flatten();
+    let next = view.next(full.map(|identity| identity.id.to_string()));
     Ok(json!({"identities": rows.into_iter().map(row).collect::<Vec<_>>(), "next": next}))
 }
 

@@ -1,12 +1,13 @@
 //! The tools: each is one value, from which its route, its reference page and its checks derive.
 
 pub mod attestation;
+pub mod board;
 pub mod closed;
 pub mod define;
 pub mod head;
 pub mod identity;
 pub mod lease;
-mod page;
+pub mod page;
 pub mod session;
 pub mod token;
 
@@ -36,6 +37,14 @@ pub const TOOLS: &[Tool] = &[
     head::TRACK,
     head::SUBMIT,
     head::LIST,
+    board::UPSERT,
+    board::GET,
+    board::LIST,
+    board::RESOLVE,
+    board::COMMENT,
+    board::IMPORT,
+    board::EXPORT,
+    board::PARITY,
     closed::CLOSE,
 ];
 

@@ -101,13 +101,11 @@ fn seat(view: &View<'_>, asked: &Value) -> Result<Value, Problem> {
 }
 
 fn list(view: &View<'_>, asked: &Value) -> Result<Value, Problem> {
-    let (limit, cursor) = page(asked)?;
-    let after = cursor.map(|cursor| Hash::from_hex(&cursor)).transpose();
-    let after = after.map_err(|_| {
-        Problem::new(Code::Malformed, "cursor: not one of ours").with("pointer", "/cursor")
-    })?;
+    let limit = page(asked)?;
+    let after = view.after(|after| Hash::from_hex(after).ok())?;
     let rows: Vec<_> = view.state.tokens.page(after, limit).collect();
-    let next = (rows.len() == limit).then(|| rows.last().map(|(hash, _)| hash.to_hex()));
+    let full = (rows.len() == limit).then(|| rows.last()).flatten();
+    let next = view.next(full.map(|(hash, _)| hash.to_hex()));
     let row = |(hash, token): &(&Hash, &crate::state::token::Token)| {
         json!({
             "token_sha256": hash.to_hex(),
@@ -118,5 +116,5 @@ fn list(view: &View<'_>, asked: &Value) -> Result<Value, Problem> {
             "good": token.is_good(view.now_ms),
         })
     };
-    Ok(json!({"tokens": rows.iter().map(row).collect::<Vec<_>>(), "next": next.flatten()}))
+    Ok(json!({"tokens": rows.iter().map(row).collect::<Vec<_>>(), "next": next}))
 }

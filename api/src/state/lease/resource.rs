@@ -1,7 +1,7 @@
 //! What can be leased, and when two of them are in each other's way.
 
 use super::glob::Glob;
-use crate::state::session::is_hidden;
+use crate::state::{board::names::nfc, session::is_hidden};
 
 /// A resource is spelled in at most this many bytes.
 pub const RESOURCE_BYTES_MAX: usize = 256;
@@ -39,7 +39,8 @@ impl Resource {
         if kind != "path" {
             return Ok(Resource {
                 text: text.into(),
-                index: text.into(),
+                // An item has one id, however it is spelled.
+                index: nfc(text),
                 glob: None,
             });
         }
