@@ -5,7 +5,7 @@ mod parts;
 use std::{io, path::PathBuf, sync::Arc};
 
 use countersign_log::{
-    Clocks, Log, Options, Reader, StartError, StoreError,
+    Clocks, Log, Options, Reader, StartError, Store, StoreError, Witnesses,
     store::rocks::{RocksStore, Shared},
 };
 use countersign_verifier::{
@@ -61,6 +61,7 @@ pub struct Account {
     pub service: PrivateKey,
     /// Where its files lie.
     pub dir: AccountDir,
+    store: Arc<RocksStore>,
 }
 
 /// What an operator says on the command line, for one start: each is a leaf, where it makes a difference.
@@ -260,12 +261,41 @@ impl Account {
         clocks: Arc<dyn Clocks>,
         (settings, explicit): (&config::Witnesses, impl Into<Explicit>),
     ) -> Result<Account, OpenError> {
-        let explicit = explicit.into();
         let succeeded = dir.account(name).succeeded();
         if succeeded.exists() {
             return Err(OpenError::Succeeded { path: succeeded });
         }
         let parts = Parts::read(dir, name)?;
+        let (db, tidemark) = (parts.files.db(), parts.files.tidemark());
+        // Before the store is opened: a store that is open while its policy is refused would only be in the way.
+        let witnesses = asked(&parts, settings)?;
+        let store = Arc::new(RocksStore::open(&db, &tidemark, shared)?);
+        Account::start(name, parts, store, clocks, (witnesses, explicit.into()))
+    }
+
+    /// Opens it anew on the store that it has, once its log is closed: with the policies that its files name by then.
+    ///
+    /// # Errors
+    /// As [`Account::open`].
+    pub fn again(
+        &self,
+        dir: &DataDir,
+        clocks: Arc<dyn Clocks>,
+        (settings, explicit): (&config::Witnesses, Explicit),
+    ) -> Result<Account, OpenError> {
+        let parts = Parts::read(dir, &self.name)?;
+        let witnesses = asked(&parts, settings)?;
+        let store = self.store.clone();
+        Account::start(&self.name, parts, store, clocks, (witnesses, explicit))
+    }
+
+    fn start(
+        name: &str,
+        parts: Parts,
+        store: Arc<RocksStore>,
+        clocks: Arc<dyn Clocks>,
+        (witnesses, explicit): (Option<Witnesses>, Explicit),
+    ) -> Result<Account, OpenError> {
         let (ledger, service, seats) = (parts.ledger()?, parts.service()?, parts.seats()?);
         let Parts {
             files,
@@ -276,11 +306,6 @@ impl Account {
             signer,
         } = parts;
         let witnessed = policies.present.quorum().is_some();
-        let witnesses = witnessing::witnesses(policies.judges, settings).map_err(|why| {
-            let path = files.policy();
-            OpenError::Wrong { path, why }
-        })?;
-        let store = RocksStore::open(&files.db(), &files.tidemark(), shared)?;
         let unguarded = explicit.unguarded && witnesses.is_some();
         let start = if unguarded {
             Log::start_unguarded
@@ -290,7 +315,7 @@ impl Account {
         let log = start(Options {
             origin: opened.origin.clone(),
             signer,
-            store: Arc::new(store),
+            store: store.clone(),
             judge: ledger,
             clocks,
             witnesses,
@@ -309,7 +334,14 @@ impl Account {
             versions: Versions::default(),
             service,
             dir: files,
+            store,
         })
+    }
+
+    /// Its store, for who has closed its log.
+    #[must_use]
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
     }
 
     /// What a write waits for unless it says otherwise.
@@ -357,6 +389,15 @@ impl Account {
     pub fn reader(&self) -> Reader<State> {
         self.log.reader()
     }
+}
+
+/// Whom its policies have the log ask.
+fn asked(parts: &Parts, settings: &config::Witnesses) -> Result<Option<Witnesses>, OpenError> {
+    let eras = parts.policies.judges.clone();
+    witnessing::witnesses(eras, settings).map_err(|why| {
+        let path = parts.files.policy();
+        OpenError::Wrong { path, why }
+    })
 }
 
 /// A fresh Ed25519 key from the system's randomness.

@@ -1,8 +1,10 @@
 //! The parts of a running service, put together in one place.
 
+mod accounts;
+
 use std::{
     collections::BTreeMap,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 use countersign_log::{Clocks, SystemClocks, store::rocks::Shared};
@@ -13,6 +15,8 @@ use countersign_verifier::{
 };
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+
+pub use accounts::Accounts;
 
 use crate::{
     account::{Account, Explicit, OpenError},
@@ -29,7 +33,11 @@ pub struct App {
     /// The data directory.
     pub dir: DataDir,
     /// The open accounts, by name.
-    pub accounts: BTreeMap<String, Arc<Account>>,
+    pub accounts: Accounts,
+    /// What the operator said on the command line: it holds for each log that this process opens.
+    pub explicit: Explicit,
+    /// Held by whoever closes a log and opens it again.
+    pub changing: Mutex<()>,
     /// What Prometheus reads.
     pub metrics: Metrics,
     /// One permit a request that is being answered.
@@ -112,21 +120,12 @@ impl App {
             return Err(BuildError::Empty(dir.root().display().to_string()));
         }
         refuse_copies(&dir, &names)?;
-        let mut accounts = BTreeMap::new();
-        for name in names {
-            let account = Account::open(
-                &dir,
-                &name,
-                &shared,
-                clocks.clone(),
-                (&config.witnesses, explicit),
-            );
-            let account = account.map_err(|source| BuildError::Account {
-                name: name.clone(),
-                source,
-            })?;
-            accounts.insert(name, Arc::new(account));
-        }
+        let open = |name: String| {
+            let settings = (&config.witnesses, explicit);
+            let account = Account::open(&dir, &name, &shared, clocks.clone(), settings);
+            account.map_err(|source| BuildError::Account { name, source })
+        };
+        let accounts: Accounts = names.into_iter().map(open).collect::<Result<_, _>>()?;
         let owner_token = match std::fs::read_to_string(dir.owner_token()) {
             // A cut file would make a short token that can be guessed.
             Ok(token) if token.trim().len() == TOKEN_CHARS => Some(sha256(token.trim().as_bytes())),
@@ -144,6 +143,8 @@ impl App {
             config,
             dir,
             accounts,
+            explicit,
+            changing: Mutex::new(()),
             metrics: Metrics::default(),
             gate,
             bodies,
@@ -175,10 +176,15 @@ impl App {
 
     /// The account whose log has this origin.
     #[must_use]
-    pub fn account_of_origin(&self, origin: &str) -> Option<&Arc<Account>> {
-        self.accounts
-            .values()
-            .find(|account| account.origin == origin)
+    pub fn account_of_origin(&self, origin: &str) -> Option<Arc<Account>> {
+        let mut accounts = self.accounts.values();
+        accounts.find(|account| account.origin == origin)
+    }
+
+    /// The machine's clocks, for a log that is opened.
+    #[must_use]
+    pub fn clocks(&self) -> Arc<dyn Clocks> {
+        self.clocks.clone()
     }
 
     /// The wall clock, for answers: leaves carry log time.

@@ -1,6 +1,9 @@
 //! What Prometheus reads. Counters count since the start; gauges are taken at the moment of reading.
 
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, AtomicU64},
+};
 
 use countersign_log::Status;
 use prometheus_client::{
@@ -182,7 +185,7 @@ impl Metrics {
 
     /// The exposition text.
     #[must_use]
-    pub fn render<'a>(&self, accounts: impl Iterator<Item = &'a Account>) -> String {
+    pub fn render(&self, accounts: impl Iterator<Item = Arc<Account>>) -> String {
         for account in accounts {
             let of = Of {
                 account: account.name.clone(),

@@ -3,12 +3,19 @@
 //! `policy` is the present one. Once there has been another before it, `policy.d/<from_size>.policy` holds them all, the present
 //! one included, and a proof is judged by the one that its size falls under.
 
+mod judge;
+mod live;
+
 use std::{
     io,
     path::{Path, PathBuf},
 };
 
+use countersign_log::{Store, StoreError};
 use countersign_verifier::policy::{Eras, ErasError, Policy};
+
+pub use judge::{Judged, judge};
+pub use live::{LiveError, change};
 
 use crate::data_dir::{AccountDir, sync_dir, write_public};
 
@@ -21,10 +28,10 @@ pub struct Policies {
     pub present: Policy,
     /// By the tree size from which on each holds, with its text.
     pub eras: Vec<(u64, String)>,
-    /// Whether the file `policy` is still the one before: a change of policy was interrupted.
-    pub unsettled: bool,
     /// For judging.
     pub judges: Eras,
+    /// A change that was decided, and is not in all files yet.
+    next: Option<Next>,
 }
 
 /// Why a policy is not in force, or does not come into force.
@@ -85,27 +92,28 @@ pub fn of_log(text: &str, vkey: &str) -> Result<Policy, String> {
 }
 
 impl Policies {
-    /// Reads those of the account whose log has this key.
+    /// Reads those of the account whose log has this key. A change that was interrupted counts as done.
     ///
     /// # Errors
     /// [`QuorumError`].
     pub fn read(files: &AccountDir, vkey: &str) -> Result<Policies, QuorumError> {
         let path = files.policy();
-        let mut text = read(&path)?;
+        let there = read(&path)?;
         let mut eras = rows(&files.policies())?;
-        let mut unsettled = false;
-        match eras.as_slice() {
-            [] => eras.push((0, text.clone())),
-            [.., (_, newest)] if *newest == text => {}
-            [.., (_, before), (_, newest)] if *before == text => {
-                unsettled = true;
-                text.clone_from(newest);
-            }
-            _ => {
+        let next = Next::read(files)?;
+        match (&next, eras.last()) {
+            (None, Some((_, newest))) if *newest != there => {
                 let folder = files.policies();
                 return Err(QuorumError::Changed { path, folder });
             }
+            (_, None) => eras.push((0, there)),
+            _ => {}
         }
+        if let Some(next) = &next {
+            eras.retain(|(from, _)| *from < next.from);
+            eras.push((next.from, next.text.clone()));
+        }
+        let text = eras.last().map_or(String::new(), |(_, text)| text.clone());
         let wrong = |why: String| QuorumError::Policy {
             path: path.clone(),
             why,
@@ -125,8 +133,8 @@ impl Policies {
             text,
             present,
             eras,
-            unsettled,
             judges,
+            next,
         })
     }
 
@@ -135,14 +143,14 @@ impl Policies {
     /// # Errors
     /// [`QuorumError::File`].
     pub fn settle(&self, files: &AccountDir) -> Result<(), QuorumError> {
-        if self.unsettled {
-            replace(files, &files.policy(), &self.text)?;
+        match &self.next {
+            Some(next) => self.follow(files, next, &STEPS[1..]),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Lets another policy of this log hold from tree size `from` on: the first size that no head was published at. The caller
-    /// holds the directory, so nothing is published meanwhile.
+    /// holds the directory and no log of the account is open, so nothing is published meanwhile.
     ///
     /// Interrupted at any point, either the old one is in force or the new one; [`Policies::settle`] does what is left.
     ///
@@ -150,21 +158,32 @@ impl Policies {
     /// [`QuorumError`].
     pub fn begin(&self, files: &AccountDir, text: &str, from: u64) -> Result<(), QuorumError> {
         self.settle(files)?;
-        let folder = files.policies();
         let newest = self.eras.last().map_or(0, |(from, _)| *from);
         if newest > from {
-            let later = newest;
             return Err(QuorumError::Later {
-                folder,
-                later,
+                folder: files.policies(),
+                later: newest,
                 from,
             });
         }
-        if from > 0 {
-            self.begin_folder(files)?;
-            replace(files, &era(files, from), text)?;
+        let text = text.into();
+        self.follow(files, &Next { from, text }, &STEPS)
+    }
+
+    fn follow(&self, files: &AccountDir, next: &Next, steps: &[Step]) -> Result<(), QuorumError> {
+        for step in steps {
+            match step {
+                Step::Decide => next.keep(files)?,
+                Step::Folder if next.from > 0 => self.begin_folder(files)?,
+                Step::Era if files.policies().is_dir() => {
+                    replace(files, &era(files, next.from), &next.text)?;
+                }
+                Step::Present => replace(files, &files.policy(), &next.text)?,
+                Step::Folder | Step::Era => {}
+                Step::Done => Next::forget(files)?,
+            }
         }
-        replace(files, &files.policy(), text)
+        Ok(())
     }
 
     /// The folder of policies with the present one in it, made whole elsewhere and moved to its place.
@@ -181,10 +200,83 @@ impl Policies {
         }
         std::fs::create_dir(&stage).map_err(file(&stage))?;
         let first = stage.join("0.policy");
-        write_public(&first, self.text.as_bytes()).map_err(file(&first))?;
+        // OK because there is at least one: where there is no folder, the present one.
+        write_public(&first, self.eras[0].1.as_bytes()).map_err(file(&first))?;
         std::fs::rename(&stage, &folder).map_err(file(&folder))?;
         sync_dir(files.root()).map_err(file(files.root()))
     }
+}
+
+/// A change of policy that is decided: `policy.next`, its size in the first line. It is there before any other file changes, and
+/// until all of them have: whatever a kill leaves, this file says what is meant.
+#[derive(Debug)]
+struct Next {
+    from: u64,
+    text: String,
+}
+
+/// What a change does, in this order; each step may be done again.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Decide,
+    Folder,
+    Era,
+    Present,
+    Done,
+}
+
+const STEPS: [Step; 5] = [
+    Step::Decide,
+    Step::Folder,
+    Step::Era,
+    Step::Present,
+    Step::Done,
+];
+
+impl Next {
+    fn path(files: &AccountDir) -> PathBuf {
+        files.root().join("policy.next")
+    }
+
+    fn read(files: &AccountDir) -> Result<Option<Next>, QuorumError> {
+        let path = Next::path(files);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(file(&path)(e)),
+        };
+        let parts = text.split_once('\n');
+        let parts = parts.and_then(|(from, text)| Some((from.parse().ok()?, text.to_owned())));
+        let Some((from, text)) = parts else {
+            let why = "its first line is no tree size".into();
+            return Err(QuorumError::Policy { path, why });
+        };
+        Ok(Some(Next { from, text }))
+    }
+
+    fn keep(&self, files: &AccountDir) -> Result<(), QuorumError> {
+        let text = format!("{}\n{}", self.from, self.text);
+        replace(files, &Next::path(files), &text)
+    }
+
+    fn forget(files: &AccountDir) -> Result<(), QuorumError> {
+        let path = Next::path(files);
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(file(&path)(e)),
+            _ => {}
+        }
+        sync_dir(files.root()).map_err(file(files.root()))
+    }
+}
+
+/// The first size that no head of the log was published at.
+///
+/// # Errors
+/// What the store says.
+pub fn next_size(store: &dyn Store) -> Result<u64, StoreError> {
+    let marked = store.tidemark()?.map(|head| head.size);
+    let published = store.published()?.map(|kept| kept.head.size);
+    Ok(marked.max(published).map_or(0, |size| size + 1))
 }
 
 fn era(files: &AccountDir, from: u64) -> PathBuf {
@@ -300,30 +392,72 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_change_is_one_or_the_other_and_a_file_written_over_is_refused() {
+    fn a_change_killed_at_any_step_is_one_policy_or_the_other() {
+        let vkey = vkey();
+        let texts: Vec<String> = (0..4)
+            .map(|n| format!("# {n}\n{}", policy_without_witnesses(&vkey)))
+            .collect();
+        // Of a log without a head, a first era, a further one, and one in the place of another of the same size.
+        for (before, from) in [
+            (&[][..], 0),
+            (&[][..], 5),
+            (&[5][..], 9),
+            (&[5][..], 5),
+            (&[5, 9][..], 9),
+        ] {
+            for killed in 0..=STEPS.len() {
+                let dir = tempfile::tempdir().unwrap();
+                let files = files(dir.path(), &texts[0]);
+                let read = || Policies::read(&files, &vkey).unwrap();
+                for (at, size) in before.iter().enumerate() {
+                    read().begin(&files, &texts[at + 1], *size).unwrap();
+                }
+                let (old, new) = (read(), &texts[3]);
+                let next = Next {
+                    from,
+                    text: new.clone(),
+                };
+                old.follow(&files, &next, &STEPS[..killed]).unwrap();
+                // What a kill within a step leaves.
+                std::fs::write(files.root().join("policy.new"), "half").unwrap();
+                std::fs::create_dir(files.root().join("policy.d.new")).unwrap();
+                let what = format!("{before:?} {from} killed after {killed}");
+                let now = read();
+                let meant = if killed == 0 { &old.text } else { new };
+                assert_eq!(now.text, *meant, "{what}");
+                let mut eras = old.eras.clone();
+                if killed > 0 {
+                    eras.retain(|(size, _)| *size < from);
+                    eras.push((from, new.clone()));
+                }
+                assert_eq!(now.eras, eras, "{what}");
+                now.settle(&files).unwrap();
+                let settled = read();
+                assert!(settled.next.is_none(), "{what}");
+                assert_eq!((settled.text, settled.eras), (now.text, eras), "{what}");
+                let there = std::fs::read_to_string(files.policy()).unwrap();
+                assert_eq!(there, *meant, "{what}");
+                // And another change goes on from there.
+                read().begin(&files, &texts[0], 20).unwrap();
+                assert_eq!(read().text, texts[0], "{what}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_policy_written_over_by_hand_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let vkey = vkey();
-        let (old, new) = (
-            policy_without_witnesses(&vkey),
-            format!("# new\n{}", policy_without_witnesses(&vkey)),
-        );
+        let old = policy_without_witnesses(&vkey);
         let files = files(dir.path(), &old);
-        // Stopped while the folder was being made.
-        std::fs::create_dir(files.root().join("policy.d.new")).unwrap();
-        std::fs::create_dir(files.policies()).unwrap();
-        std::fs::write(files.root().join("policy.new"), "half").unwrap();
+        let new = format!("# new\n{old}");
         let policies = Policies::read(&files, &vkey).unwrap();
-        assert_eq!(policies.text, old);
         policies.begin(&files, &new, 5).unwrap();
-        // Stopped before the present file was replaced.
-        std::fs::write(files.policy(), &old).unwrap();
-        let policies = Policies::read(&files, &vkey).unwrap();
-        assert!(policies.unsettled && policies.text == new);
-        policies.settle(&files).unwrap();
-        assert_eq!(std::fs::read_to_string(files.policy()).unwrap(), new);
-        std::fs::write(files.policy(), format!("# by hand\n{old}")).unwrap();
-        let changed = Policies::read(&files, &vkey);
-        assert!(matches!(changed, Err(QuorumError::Changed { .. })));
+        for text in [format!("# by hand\n{old}"), old] {
+            std::fs::write(files.policy(), text).unwrap();
+            let changed = Policies::read(&files, &vkey);
+            assert!(matches!(changed, Err(QuorumError::Changed { .. })));
+        }
     }
 
     #[test]

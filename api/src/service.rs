@@ -196,7 +196,7 @@ async fn serve(
 /// Waits until the logs take writes and the first head of each is there, for some seconds at most: after a start witnesses are
 /// asked first, and whoever reads the ready line expects to be able to write.
 async fn until_writing(app: &App, stop: &mut watch::Receiver<bool>) {
-    let is_open = |account: &Arc<Account>| {
+    let is_open = |account: Arc<Account>| {
         let status = account.log.status();
         match status.stop {
             None => !account.witnessed || status.published.size > 0,

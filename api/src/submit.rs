@@ -193,5 +193,6 @@ fn unknown(what: &str) -> Problem {
 }
 
 fn closing() -> Problem {
-    Problem::new(Code::Busy, "the service is stopping").retry_after(5_000)
+    let why = "the log is being closed: the service stops, or opens it again with another quorum";
+    Problem::new(Code::Busy, why).retry_after(2_000)
 }

@@ -237,6 +237,7 @@ impl<J: Judge> Log<J> {
             published: shared.published.load().head,
             stop: match shared.gate.load_full().or_else(|| shared.stop.load_full()) {
                 Some(stop) => Some((*stop).clone()),
+                None if self.is_closed() => Some(Stop::Closed),
                 None if self.has_died() => Some(Stop::Died),
                 None => None,
             },
@@ -247,6 +248,11 @@ impl<J: Judge> Log<J> {
             wall_ms: shared.wall_ms(),
             witnesses: shared.witnesses.load_full(),
         }
+    }
+
+    fn is_closed(&self) -> bool {
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.is_none()
     }
 
     /// Whether a thread ended though nobody closed the log: a bug, and it has said so.

@@ -15,6 +15,7 @@ mod operations;
 mod pins;
 mod policy;
 mod public;
+mod quorum;
 mod races;
 mod receipts;
 mod recovery;

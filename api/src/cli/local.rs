@@ -83,16 +83,29 @@ impl LocalArg {
 impl Local {
     /// Takes the directory: no service runs on it as long as the answer lives.
     pub fn hold(&self) -> anyhow::Result<Held> {
-        self.dir.lock().map_err(|error| match error {
-            LockError::InUse { .. } => {
-                let message = format!("{error}: stop the service, run this, and start it again");
-                Fail {
-                    code: IN_USE,
-                    message,
-                }
-                .into()
-            }
-            error => error.into(),
-        })
+        self.hold_or_none()?.ok_or_else(|| self.in_use())
+    }
+
+    /// The same; none where another process has it.
+    pub fn hold_or_none(&self) -> anyhow::Result<Option<Held>> {
+        match self.dir.lock() {
+            Ok(held) => Ok(Some(held)),
+            Err(LockError::InUse { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What is said where another process has it.
+    pub fn in_use(&self) -> anyhow::Error {
+        let holder = match self.dir.lock() {
+            Err(error) => error.to_string(),
+            Ok(_) => "another process had the directory just now".into(),
+        };
+        let message = format!("{holder}: stop the service, run this, and start it again");
+        Fail {
+            code: IN_USE,
+            message,
+        }
+        .into()
     }
 }

@@ -4,19 +4,19 @@ use std::{fs, path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use countersign_log::store::{
-    Store as _,
-    rocks::{RocksStore, Shared},
-};
-use countersign_verifier::policy::{Meaning, Policy};
+use countersign_log::store::rocks::{RocksStore, Shared};
+use countersign_verifier::policy::Policy;
 use serde_json::{Value, json};
 
 use super::{
-    Fail, REFUSED,
+    Fail, REFUSED, block_on,
     local::{Local, LocalArg},
     out::Out,
 };
-use crate::quorum::{Policies, of_log};
+use crate::{
+    client::{ClientError, admin_set_policy},
+    quorum::{self, Judged, Policies, judge, of_log},
+};
 
 /// Which witnesses must have cosigned a head of an account's log
 #[derive(Debug, Args)]
@@ -42,7 +42,10 @@ struct ShowArgs {
     local: LocalArg,
 }
 
-/// Let another policy hold from the next published head on; no service may run on the directory
+/// Let another policy hold from the next published head on; a service that runs on the directory takes it over
+///
+/// A running service closes the account's log and opens it again as at a start: until the witnesses of the newest published head
+/// have been asked, writes are refused for a moment (503); reads go on.
 ///
 /// Heads that are published already stay judged by the policy of their size: from the first change on all policies lie in
 /// `policy.d/<from_size>.policy`, which is what a verifier is given.
@@ -68,13 +71,6 @@ struct CheckArgs {
     local: LocalArg,
 }
 
-/// What a policy means for the log of a key.
-struct Judged {
-    meaning: Option<Meaning>,
-    faults: Vec<String>,
-    warnings: Vec<String>,
-}
-
 /// Runs it.
 ///
 /// # Errors
@@ -84,49 +80,6 @@ pub fn run(args: &QuorumArgs) -> anyhow::Result<ExitCode> {
         Command::Show(args) => show(args),
         Command::Set(args) => set(args),
         Command::Check(args) => check(args),
-    }
-}
-
-fn judge(policy: &Policy, own: bool) -> Judged {
-    let meaning = policy.meaning();
-    let (mut faults, mut warnings) = (Vec::new(), Vec::new());
-    if !own {
-        faults.push(
-            "it does not list the log's own key: nothing of this log would verify under it".into(),
-        );
-    }
-    match &meaning {
-        None => warnings.push(
-            "it asks for no witness: nobody but the log vouches for its heads, and nothing keeps a restored copy from forking it"
-                .into(),
-        ),
-        Some(meaning) => {
-            if !meaning.without_address.is_empty() {
-                let names: Vec<String> =
-                    meaning.without_address.iter().map(ToString::to_string).collect();
-                faults.push(format!(
-                    "no address for {}: the log cannot ask; add the URL to the line",
-                    names.join(", ")
-                ));
-            }
-            if meaning.splits {
-                warnings.push(
-                    "two sets of witnesses that have nobody in common meet it: each could cosign a branch of its own, and a fork would \
-                     look witnessed. More than half must be asked for"
-                        .into(),
-                );
-            }
-            if meaning.spare == 0 {
-                warnings.push(
-                    "none of them may fail: one that is down keeps every head from being witnessed".into(),
-                );
-            }
-        }
-    }
-    Judged {
-        meaning,
-        faults,
-        warnings,
     }
 }
 
@@ -236,10 +189,15 @@ fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
         }
         .into());
     }
-    let _held = local.hold()?;
-    let policies = Policies::read(&local.files, &local.vkey)?;
-    let from = next_size(&local)?;
-    policies.begin(&local.files, &text, from)?;
+    let from = match local.hold_or_none()? {
+        Some(_held) => {
+            let policies = Policies::read(&local.files, &local.vkey)?;
+            let from = next_size(&local)?;
+            policies.begin(&local.files, &text, from)?;
+            from
+        }
+        None => tell_service(&local, &text)?,
+    };
     let mut out = Out::stdout();
     out.line(format_args!("from size {from} on:"))?;
     for line in lines(&judged) {
@@ -254,6 +212,26 @@ fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Has the service that runs on the directory do it; the size that the new era begins at.
+fn tell_service(local: &Local, text: &str) -> anyhow::Result<u64> {
+    let socket = local.dir.admin_socket();
+    let asked = admin_set_policy(&socket, &local.name, text);
+    match block_on(async { Ok(asked.await) })? {
+        Ok(from) => Ok(from),
+        // Whoever holds the directory is no service, or has no socket.
+        Err(ClientError::Unreachable { .. }) => Err(local.in_use()),
+        Err(ClientError::Refused(problem)) => {
+            let message = problem.message;
+            Err(Fail {
+                code: REFUSED,
+                message,
+            }
+            .into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The first size that no head of the log was published at.
 fn next_size(local: &Local) -> anyhow::Result<u64> {
     // Small: one value is read.
@@ -261,9 +239,7 @@ fn next_size(local: &Local) -> anyhow::Result<u64> {
     let files = &local.files;
     let store = RocksStore::open(&files.db(), &files.tidemark(), &shared)
         .with_context(|| format!("account `{}`", local.name))?;
-    let marked = store.tidemark()?.map(|head| head.size);
-    let published = store.published()?.map(|kept| kept.head.size);
-    Ok(marked.max(published).map_or(0, |size| size + 1))
+    Ok(quorum::next_size(&store)?)
 }
 
 fn read(path: &std::path::Path) -> anyhow::Result<String> {

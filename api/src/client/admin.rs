@@ -2,35 +2,68 @@
 
 use std::{path::Path, time::Duration};
 
+use reqwest::{Client, RequestBuilder};
 use serde_json::Value;
 
 use super::{
     error::ClientError,
     health::json,
-    http::{SMALL, cause, send},
+    http::{Answer, SMALL, cause, send},
 };
+
+/// Nothing that is only shown takes longer.
+const LOOK: Duration = Duration::from_secs(10);
+/// A log that is closed has its last round, and opening it again may replay leaves.
+const CHANGE: Duration = Duration::from_secs(120);
 
 /// `GET /status` of the service that holds the directory of this socket.
 ///
 /// # Errors
 /// [`ClientError::Unreachable`] when nobody listens there.
 pub async fn admin_status(socket: &Path) -> Result<Value, ClientError> {
+    let ask = |client: Client| client.get("http://localhost/status").timeout(LOOK);
+    json(&asked(socket, ask).await?)
+}
+
+/// `POST /accounts/<account>/policy`: has the service that holds the directory of this socket let another tlog-policy hold, and
+/// says from which tree size on.
+///
+/// # Errors
+/// [`ClientError::Unreachable`] when nobody listens there; [`ClientError::Refused`] when the old one stays, or when the log could
+/// not be opened again.
+pub async fn admin_set_policy(
+    socket: &Path,
+    account: &str,
+    policy: &str,
+) -> Result<u64, ClientError> {
+    // OK because an account's name is of `a-z 0-9 -`.
+    let url = format!("http://localhost/accounts/{account}/policy");
+    let ask = |client: Client| client.post(url).body(policy.to_owned()).timeout(CHANGE);
+    let answer: Value = json(&asked(socket, ask).await?)?;
+    answer["from_size"]
+        .as_u64()
+        .ok_or_else(|| ClientError::Answer {
+            url: socket.display().to_string(),
+            what: "no `from_size`".into(),
+        })
+}
+
+async fn asked(
+    socket: &Path,
+    ask: impl FnOnce(Client) -> RequestBuilder,
+) -> Result<Answer, ClientError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::Client::builder()
+    let client = Client::builder()
         .unix_socket(socket)
         .no_proxy()
         .tls_certs_only([]);
     let client = client.build().map_err(|e| ClientError::Setup(cause(&e)))?;
-    let request = client
-        .get("http://localhost/status")
-        .timeout(Duration::from_secs(10));
-    let answer = send(request, SMALL).await.map_err(|error| match error {
+    send(ask(client), SMALL).await.map_err(|error| match error {
         // The made-up host would only confuse.
         ClientError::Unreachable { why, .. } => ClientError::Unreachable {
             url: socket.display().to_string(),
             why,
         },
         error => error,
-    })?;
-    json(&answer)
+    })
 }

@@ -24,7 +24,7 @@ mod retry;
 mod submit;
 mod token;
 
-pub use admin::admin_status;
+pub use admin::{admin_set_policy, admin_status};
 pub use call::{CallOptions, Entry, ToolAnswer, new_nonce};
 pub use error::{ClientError, Problem};
 pub use evidence::EvidenceFile;

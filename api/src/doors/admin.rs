@@ -2,11 +2,20 @@
 
 use std::{io, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
-use axum::{Router, extract::State, routing::get};
+use axum::{
+    Router,
+    extract::{Path as Named, State},
+    routing::{get, post},
+};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
 
-use crate::{app::App, witnessing};
+use crate::{
+    app::App,
+    error::{Code, Problem},
+    quorum::{self, LiveError},
+    witnessing,
+};
 
 /// Listens at `path`, mode 0600. The caller holds the directory's lock, so a socket that lies there is nobody's.
 ///
@@ -24,7 +33,10 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
 
 /// What the operator can ask.
 pub fn router(app: Arc<App>) -> Router {
-    Router::new().route("/status", get(status)).with_state(app)
+    Router::new()
+        .route("/status", get(status))
+        .route("/accounts/{name}/policy", post(set_policy))
+        .with_state(app)
 }
 
 async fn status(State(app): State<Arc<App>>) -> axum::Json<Value> {
@@ -59,4 +71,23 @@ async fn status(State(app): State<Arc<App>>) -> axum::Json<Value> {
         "config": app.config,
         "accounts": rows,
     }))
+}
+
+/// The body is a tlog-policy. The operator is told what went wrong, as it is.
+async fn set_policy(
+    State(app): State<Arc<App>>,
+    Named(name): Named<String>,
+    body: String,
+) -> Result<axum::Json<Value>, Problem> {
+    let work = tokio::task::spawn_blocking(move || quorum::change(&app, &name, &body));
+    let from = work.await.map_err(|e| Problem::internal(&e))?;
+    let from = from.map_err(|error| {
+        let code = match &error {
+            LiveError::Absent => Code::NotFound,
+            LiveError::Parse(_) | LiveError::Fault(_) => Code::Malformed,
+            LiveError::Files(_) | LiveError::Store(_) | LiveError::Open(_) => Code::Internal,
+        };
+        Problem::new(code, error.to_string())
+    })?;
+    Ok(axum::Json(json!({"from_size": from})))
 }

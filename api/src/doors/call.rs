@@ -137,12 +137,12 @@ fn account_of(
             "the operation is signed for a log that is not kept here; `log` is the log's origin",
         )
     })?;
-    if bearer.is_some_and(|bearer| !bearer.reads(account)) {
+    if bearer.is_some_and(|bearer| !bearer.reads(&account)) {
         return Err(mismatch(
             "the operation is signed for another account than the token's",
         ));
     }
-    Ok(account.clone())
+    Ok(account)
 }
 
 /// Whatever stands beside `signed` must be what was signed.
@@ -262,15 +262,15 @@ impl Seat<'_> {
 /// The account that the owner's token is used for: the one named, or the only one.
 fn owners_account(app: &App, named: Option<&str>) -> Result<Arc<Account>, Problem> {
     if let Some(name) = named {
-        let found = app.accounts.get(name).cloned();
+        let found = app.accounts.get(name);
         return found.ok_or_else(|| Problem::new(Code::NotFound, "no account of this name here"));
     }
     let mut accounts = app.accounts.values();
     match (accounts.next(), accounts.next()) {
-        (Some(account), None) => Ok(account.clone()),
+        (Some(account), None) => Ok(account),
         _ => {
             let why = "several accounts are kept here, and the owner's token names none of them: ?account=NAME, or sign the call";
-            let names: Vec<&str> = app.accounts.keys().map(String::as_str).collect();
+            let names: Vec<&str> = app.accounts.names().collect();
             Err(Problem::new(Code::Malformed, why).with("accounts", names))
         }
     }

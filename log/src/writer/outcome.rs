@@ -24,7 +24,7 @@ pub enum Stop {
     #[error("the log is not writing yet: {0}")]
     Unguarded(String),
     /// The log is closing.
-    #[error("the log is closing")]
+    #[error("the log is being closed")]
     Closed,
 }
 

@@ -29,8 +29,7 @@ pub(super) fn asked(
     let account = app
         .accounts
         .get(account)
-        .ok_or_else(|| Problem::new(Code::NotFound, "no account of this name here"))?
-        .clone();
+        .ok_or_else(|| Problem::new(Code::NotFound, "no account of this name here"))?;
     let Query(ask) =
         ask.map_err(|e| Problem::new(Code::Malformed, format!("query: {}", e.body_text())))?;
     let wanted = ask.wanted(&account)?;

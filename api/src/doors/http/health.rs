@@ -47,7 +47,7 @@ pub(super) async fn metrics(State(app): State<Shared>, headers: HeaderMap) -> Re
 
 /// What Prometheus reads.
 pub(crate) fn exposition(app: &Shared) -> Response {
-    let text = app.metrics.render(app.accounts.values().map(|a| &**a));
+    let text = app.metrics.render(app.accounts.values());
     let kind =
         HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     ([(header::CONTENT_TYPE, kind)], text).into_response()

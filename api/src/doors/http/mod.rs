@@ -132,16 +132,16 @@ fn door(path: &str) -> &'static str {
 }
 
 /// An account that this caller may read.
-pub(super) fn readable<'a>(
-    app: &'a App,
+pub(super) fn readable(
+    app: &App,
     name: &str,
     headers: &HeaderMap,
-) -> Result<&'a Arc<Account>, Problem> {
+) -> Result<Arc<Account>, Problem> {
     let account = app
         .accounts
         .get(name)
         .ok_or_else(|| Problem::new(Code::NotFound, "no account of this name here"))?;
-    if account.public || token(app, headers)?.is_some_and(|bearer| bearer.reads(account)) {
+    if account.public || token(app, headers)?.is_some_and(|bearer| bearer.reads(&account)) {
         return Ok(account);
     }
     Err(Problem::new(
