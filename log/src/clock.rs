@@ -67,7 +67,7 @@ pub enum ClockFault {
     },
     /// The cosignatures of a quorum of witnesses all state a time more than ten minutes from the wall clock's.
     #[error(
-        "the wall clock is {apart_ms} ms from the clocks of the witnesses; after setting it right, start again"
+        "the wall clock is {apart_ms} ms from the clocks of the witnesses; writing goes on once they agree"
     )]
     Disputed {
         /// The wall clock minus the nearest of them.

@@ -43,7 +43,8 @@ pub struct Options<J: Judge> {
     pub clocks: Arc<dyn Clocks>,
     /// Who must cosign before a head is published; `None` for a policy that asks for nobody.
     pub witnesses: Option<Witnesses>,
-    /// Take the wall clock as it is, and write a leaf that says so, if it is what keeps the log from writing.
+    /// Take the wall clock as it is, and write a leaf that says so, if it is what keeps the log from writing: at the start, or later
+    /// where the clocks of its witnesses dispute it.
     pub accept_clock: bool,
 }
 
@@ -151,7 +152,6 @@ impl<J: Judge> Log<J> {
                 signer.clone(),
                 (witnesses, policy),
                 notice_sender.clone(),
-                options.accept_clock,
             )?),
         };
         let publisher = Publisher::new(signer.clone());
@@ -160,6 +160,7 @@ impl<J: Judge> Log<J> {
         }
         let stated = Stated {
             clock: options.accept_clock && fault.is_some(),
+            disputes: options.accept_clock,
             unguarded: unguarded && rounds.as_mut().is_some_and(Rounds::skip_guard),
         };
         let writer = Writer::new(

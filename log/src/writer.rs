@@ -9,6 +9,7 @@ mod batch;
 mod load;
 mod outcome;
 mod recover;
+mod time;
 
 use std::{
     sync::{Arc, atomic::Ordering, mpsc},
@@ -20,9 +21,10 @@ use batch::{Beneath, context};
 pub(crate) use load::load;
 pub(crate) use outcome::Job;
 pub use outcome::{Outcome, Sequenced, Stop, Until};
+use time::Dispute;
 
 use crate::{
-    clock::{ClockFault, Clocks, LogClock},
+    clock::{Clocks, LogClock},
     grow::Edge,
     judge::{Judge, Ruling},
     publish::{HeadSigner, Notice},
@@ -55,6 +57,7 @@ pub(crate) struct Writer<J: Judge> {
     snapshot_at: u64,
     /// An accepted change of the clock (from, to) that no leaf records yet.
     adjusted: Option<(u64, u64)>,
+    dispute: Dispute,
     /// Writing began without the witnesses' word, and no leaf records it yet.
     unguarded: bool,
     /// Whether the state in memory is that of the committed leaves; not so between a failure and the reload after it.
@@ -66,6 +69,8 @@ pub(crate) struct Writer<J: Judge> {
 pub(crate) struct Stated {
     /// Take the wall clock as it is.
     pub clock: bool,
+    /// Take it as it is where the witnesses' clocks dispute it later.
+    pub disputes: bool,
     /// Write without the witnesses' word.
     pub unguarded: bool,
 }
@@ -98,6 +103,7 @@ impl<J: Judge> Writer<J> {
             notices,
             snapshot_at,
             adjusted: None,
+            dispute: Dispute::Stops,
             unguarded: false,
             clean: true,
         }
@@ -107,7 +113,10 @@ impl<J: Judge> Writer<J> {
     pub(crate) fn run(mut self, jobs: &mpsc::Receiver<Job<J>>, stated: Stated) {
         let _closing = Closing(self.notices.clone());
         if stated.clock {
-            self.adjusted = Some(self.clock.accept(self.clocks.read()));
+            self.accept(self.clocks.read());
+        }
+        if stated.disputes {
+            self.dispute = Dispute::Accepts;
         }
         self.unguarded = stated.unguarded;
         // The first leaf of a new log, what fell due meanwhile, and the publication of what was committed before the last stop.
@@ -191,13 +200,6 @@ impl<J: Judge> Writer<J> {
                 }
                 self.recover(queue, error);
             }
-        }
-    }
-
-    fn now(&mut self) -> Result<u64, ClockFault> {
-        match self.shared.disputed_ms.load(Ordering::Relaxed) {
-            0 => self.clock.now(self.clocks.read()),
-            apart_ms => Err(ClockFault::Disputed { apart_ms }),
         }
     }
 

@@ -42,6 +42,8 @@ pub(crate) struct Line {
     pub line: String,
     /// Dated further ahead of our clock than verifiers put up with: it counts for nothing, there as here.
     pub ahead: bool,
+    /// Our wall clock minus that time when it came, milliseconds.
+    pub apart_ms: i64,
 }
 
 /// A head that this log has signed and does not have: a running clone, or a store put back from an older copy.
@@ -150,6 +152,9 @@ impl<V: Send + Sync + 'static> Asker<V> {
                     time,
                     line: line.to_string(),
                     ahead: time > self.shared.wall_ms() / 1_000 + AHEAD_S_MAX,
+                    apart_ms: i64::try_from(self.shared.wall_ms())
+                        .unwrap_or(i64::MAX)
+                        .saturating_sub_unsigned(time.saturating_mul(1_000)),
                 });
             }
         }

@@ -70,8 +70,6 @@ pub(crate) struct Rounds<V> {
     open: bool,
     closing_since: Option<Instant>,
     next_head: Instant,
-    /// Set by an operator who accepts the clock: what the witnesses' clocks say is then no reason to stop.
-    clock_accepted: bool,
 }
 
 impl<V: Send + Sync + 'static> Rounds<V> {
@@ -84,7 +82,6 @@ impl<V: Send + Sync + 'static> Rounds<V> {
         signer: Arc<HeadSigner>,
         (witnesses, policy): (Witnesses, Policy),
         notices: mpsc::Sender<Notice>,
-        clock_accepted: bool,
     ) -> Result<Rounds<V>, StoreError> {
         let newest = guarding::newest(&shared, &signer)?;
         let size = newest.head.size;
@@ -121,7 +118,6 @@ impl<V: Send + Sync + 'static> Rounds<V> {
             open: true,
             closing_since: None,
             next_head: Instant::now(),
-            clock_accepted,
         };
         if matches!(rounds.guard, Guard::Asking { .. }) {
             let why =
@@ -191,6 +187,8 @@ impl<V: Send + Sync + 'static> Rounds<V> {
             }
             Guard::Passed => {}
         }
+        // Before a round may be asked for again, which forgets its lines.
+        self.check_clock();
         self.sign_for_included()?;
         self.begin_round()?;
         self.publish_met()?;
@@ -215,7 +213,17 @@ impl<V: Send + Sync + 'static> Rounds<V> {
             {
                 self.round = None;
             }
-            Some(_) => return Ok(()),
+            Some(round) => {
+                let again = self.asks_again(round);
+                if let Some(round) = self
+                    .round
+                    .as_mut()
+                    .filter(|_| again.is_some_and(|at| at <= Instant::now()))
+                {
+                    round.ask_again();
+                }
+                return Ok(());
+            }
             None => {}
         }
         let now = Instant::now();
@@ -230,7 +238,7 @@ impl<V: Send + Sync + 'static> Rounds<V> {
             && self
                 .last
                 .as_ref()
-                .is_none_or(|l| l.began.elapsed() >= self.pace.refresh)
+                .is_none_or(|l| l.began.elapsed() >= self.refresh())
         {
             // The same head again, for cosignatures that are not so old.
             self.round = Some(Round::new(self.signer.sign(&published)));

@@ -3,7 +3,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -17,8 +20,12 @@ use countersign_verifier::{
     vkey::CosignSigner,
 };
 
+mod clocks;
+mod past;
+
 use super::*;
 use crate::{
+    clock::{Clocks, Reading},
     judge::Judge,
     log::{Log, Options},
     store::{Store, memory::MemoryStore},
@@ -174,14 +181,27 @@ fn url(n: u8) -> String {
     format!("http://w{n}.example")
 }
 
+/// Clocks, and how often they are read.
+struct Counted(Arc<Set>, Arc<AtomicU64>);
+
+impl Clocks for Counted {
+    fn read(&self) -> Reading {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.read()
+    }
+}
+
 /// A log with `count` witnesses, of which those in the quorum come first.
 struct World {
     net: Arc<Net>,
     store: Arc<MemoryStore>,
     clocks: Arc<Set>,
+    /// How often they were read.
+    reads: Arc<AtomicU64>,
     runtime: tokio::runtime::Runtime,
     policy: String,
     refresh: Duration,
+    accept_clock: bool,
     log: Option<Log<Bytes>>,
 }
 
@@ -209,6 +229,7 @@ impl World {
             net: Arc::new(Net(Mutex::new(fakes))),
             store: Arc::new(MemoryStore::new()),
             clocks: Arc::new(Set(Mutex::new((0, 0)))),
+            reads: Arc::default(),
             runtime: tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(1)
                 .enable_time()
@@ -216,6 +237,7 @@ impl World {
                 .unwrap(),
             policy,
             refresh: Duration::from_secs(3_600),
+            accept_clock: false,
             log: None,
         }
     }
@@ -226,8 +248,12 @@ impl World {
     }
 
     fn open(&self, store: Arc<MemoryStore>) -> Log<Bytes> {
+        self.open_with(store, Eras::one(self.policy()))
+    }
+
+    fn open_with(&self, store: Arc<MemoryStore>, eras: Eras) -> Log<Bytes> {
         let witnesses = Witnesses {
-            eras: Eras::one(self.policy()),
+            eras,
             transport: Arc::new(self.net.clone()),
             runtime: self.runtime.handle().clone(),
             pace: Pace {
@@ -241,9 +267,9 @@ impl World {
             signer: Rig::signer(),
             store,
             judge: Bytes::default(),
-            clocks: self.clocks.clone(),
+            clocks: Arc::new(Counted(self.clocks.clone(), self.reads.clone())),
             witnesses: Some(witnesses),
-            accept_clock: false,
+            accept_clock: self.accept_clock,
         })
         .unwrap()
     }

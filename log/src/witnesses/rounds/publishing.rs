@@ -1,9 +1,13 @@
 //! Signing, and showing what a quorum has cosigned.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
 
 use super::{Line, Round, Rounds, WitnessesStatus, millis};
 use crate::{
+    clock::TOLERANCE_MS,
     publish::{Published, Waiter},
     store::{Head, Kept, Stage, StoreError},
     writer::Until,
@@ -55,7 +59,6 @@ impl<V: Send + Sync + 'static> Rounds<V> {
 
     /// Publishes the head whose quorum is met, and again with each line that comes late.
     pub(super) fn publish_met(&mut self) -> Result<(), StoreError> {
-        self.check_clock();
         if let Some(round) = &self.round
             && round.is_met(&self.policy)
         {
@@ -91,23 +94,43 @@ impl<V: Send + Sync + 'static> Rounds<V> {
         Ok(())
     }
 
-    /// Not one witness's clock but all of a quorum's say that ours is wrong: leaves stamped by it would not be believed.
-    fn check_clock(&self) {
-        let met = |round: &&Round| !self.clock_accepted && round.is_met_at_any_time(&self.policy);
-        let Some(round) = self.round.as_ref().filter(met) else {
-            return;
+    /// Not one witness's clock but all of a quorum's say that ours is wrong: leaves stamped by it would not be believed. It ends once
+    /// those whose clocks agree with ours are a quorum again.
+    pub(super) fn check_clock(&self) {
+        let Some(round) = self.target() else { return };
+        let near = |line: &Line| line.apart_ms.unsigned_abs() <= TOLERANCE_MS;
+        let all = round.lines.values();
+        let disputed = if round.meets(&self.policy, near) {
+            Some(0)
+        } else if round.is_met_at_any_time(&self.policy) && !all.clone().any(near) {
+            all.map(|l| l.apart_ms).min_by_key(|ms| ms.unsigned_abs())
+        } else {
+            // Some say so and some do not: it stays as it was.
+            None
         };
-        let now = i64::try_from(self.shared.wall_ms()).unwrap_or(i64::MAX);
-        let apart = |line: &Line| now.saturating_sub_unsigned(line.time.saturating_mul(1_000));
-        if let Some(least) = round
-            .lines
-            .values()
-            .map(apart)
-            .min_by_key(|ms| ms.unsigned_abs())
-            && least.unsigned_abs() > crate::clock::TOLERANCE_MS
-        {
-            self.shared.disputed_ms.store(least, Ordering::Relaxed);
+        if let Some(apart_ms) = disputed {
+            self.shared.disputed_ms.store(apart_ms, Ordering::Relaxed);
         }
+    }
+
+    /// Whether it is time to ask for the same head once more: a quorum has cosigned it, by clocks that do not agree with ours. Nobody
+    /// else would ask again, and one of the two clocks may be set right.
+    pub(super) fn asks_again(&self, round: &Round) -> Option<Instant> {
+        let waits = !round.is_met(&self.policy) && round.is_met_at_any_time(&self.policy);
+        waits.then(|| round.asked + self.clock_look())
+    }
+
+    /// How long published cosignatures are good enough.
+    pub(super) fn refresh(&self) -> Duration {
+        match self.shared.disputed_ms.load(Ordering::Relaxed) {
+            0 => self.pace.refresh,
+            _ => self.clock_look().min(self.pace.refresh),
+        }
+    }
+
+    /// How soon clocks that did not agree are looked at again: some rounds, so that witnesses are not asked without a pause.
+    fn clock_look(&self) -> Duration {
+        5 * self.pace.round_timeout
     }
 
     pub(super) fn note_quorum(&mut self) {

@@ -11,6 +11,8 @@ use crate::store::Kept;
 pub(super) struct Round {
     pub kept: Kept,
     pub began: Instant,
+    /// When it was last begun to be asked for.
+    pub asked: Instant,
     /// By place in the policy.
     pub lines: BTreeMap<usize, Line>,
     /// A witness says that it holds a later head of this log.
@@ -19,12 +21,20 @@ pub(super) struct Round {
 
 impl Round {
     pub fn new(kept: Kept) -> Round {
+        let now = Instant::now();
         Round {
             kept,
-            began: Instant::now(),
+            began: now,
+            asked: now,
             lines: BTreeMap::new(),
             passed: false,
         }
+    }
+
+    /// Forgets who has cosigned it, so that all are asked again.
+    pub fn ask_again(&mut self) {
+        self.lines.clear();
+        self.asked = Instant::now();
     }
 
     /// Whether a witness of the policy in force has not cosigned it.
@@ -43,7 +53,8 @@ impl Round {
         self.meets(policy, |_| true)
     }
 
-    fn meets(&self, policy: &Policy, counts: impl Fn(&Line) -> bool) -> bool {
+    /// Whether the cosignatures that count meet the quorum.
+    pub fn meets(&self, policy: &Policy, counts: impl Fn(&Line) -> bool) -> bool {
         let mut cosigned = vec![false; policy.witnesses().len()];
         for (at, _) in self.lines.iter().filter(|(_, line)| counts(line)) {
             cosigned[*at] = true;

@@ -32,12 +32,10 @@ impl<V: Send + Sync + 'static> Rounds<V> {
                 if let Some(round) = &self.round {
                     let lost = round.began + self.pace.round_timeout;
                     at_latest(Some(lost).filter(|at| *at > now));
+                    at_latest(self.asks_again(round));
                 } else {
                     // While a round is open a refresh that is due must wait for it, and so must not wake anybody.
-                    let refresh = self
-                        .last
-                        .as_ref()
-                        .map(|last| last.began + self.pace.refresh);
+                    let refresh = self.last.as_ref().map(|last| last.began + self.refresh());
                     at_latest(refresh);
                     if self.wanted.size > self.shared.published.load().head.size {
                         at_latest(Some(self.next_head));
@@ -52,7 +50,7 @@ impl<V: Send + Sync + 'static> Rounds<V> {
     }
 
     /// The head that witnesses are asked for: the next one, or the published one by those that have not cosigned it yet.
-    fn target(&self) -> Option<&Round> {
+    pub(super) fn target(&self) -> Option<&Round> {
         self.round.as_ref().or(self.last.as_ref())
     }
 }
