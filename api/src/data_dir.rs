@@ -145,6 +145,20 @@ impl DataDir {
         Ok(names)
     }
 
+    /// Of these accounts those whose log has no successor: what a command means that names none. All of them, where each has one.
+    #[must_use]
+    pub fn open_names(&self, names: &[String]) -> Vec<String> {
+        let open = names
+            .iter()
+            .filter(|name| !self.account(name).succeeded().exists());
+        let open: Vec<String> = open.cloned().collect();
+        if open.is_empty() {
+            names.to_vec()
+        } else {
+            open
+        }
+    }
+
     /// Takes the directory for this process.
     ///
     /// # Errors

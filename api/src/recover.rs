@@ -13,7 +13,7 @@ use countersign_log::{
     import::{Import, ImportError},
     store::{
         Kept,
-        rocks::{RocksStore, Shared},
+        rocks::{self, RocksStore, Shared},
     },
 };
 use countersign_verifier::{
@@ -40,7 +40,7 @@ pub struct Plan<'a> {
     pub source: &'a Foreign,
     /// Notes of one head of this log, whose signatures count together; none: the source's newest checkpoint.
     pub heads: Vec<String>,
-    /// Told of leaves that were proved, and of all that are missing.
+    /// Told of leaves that were proved, and of all that are missing; then of leaves that were stored.
     pub progress: &'a dyn Fn(u64, u64),
 }
 
@@ -63,14 +63,25 @@ pub fn run(parts: &Parts, plan: &Plan<'_>) -> Result<Recovered, RecoverError> {
     let (kept, quorum) = head(parts, plan)?;
     // Small caches: everything is read and written once.
     let shared = Shared::new(32 << 20, 64 << 20);
-    let mut rehearsal = begin(parts, &shared, false)?;
+    let files = &parts.files;
+    let lost = rocks::lost(&files.db(), &files.tidemark())?;
+    let is_lost = lost.is_some();
+    let mut rehearsal = match lost {
+        Some(nothing) => Import::begin(Arc::new(nothing), parts.ledger()?)?,
+        None => begin(parts, &shared, false)?,
+    };
     let from = rehearsal.committed();
     compare(&rehearsal, plan.source, &kept.head)?;
     let mut spool = Spool::create(parts.files.root().join("recover.part"))?;
     let rounds = fetch(&mut rehearsal, plan, &kept.head, &mut spool)?;
     // Closed before it is opened for writing.
     drop(rehearsal);
-    let mut import = begin(parts, &shared, true)?;
+    let mut import = if is_lost {
+        let store = RocksStore::create_behind(&files.db(), &files.tidemark(), &shared, &kept.head)?;
+        Import::begin(Arc::new(store), parts.ledger()?)?
+    } else {
+        begin(parts, &shared, true)?
+    };
     if import.committed() != from {
         return Err(ImportError::Changed { size: from.size }.into());
     }
@@ -81,6 +92,7 @@ pub fn run(parts: &Parts, plan: &Plan<'_>) -> Result<Recovered, RecoverError> {
         let leaves = spool.next(*count)?;
         let leaves: Vec<&[u8]> = leaves.iter().map(Vec::as_slice).collect();
         import.commit(&leaves, head, at + 1 == rounds.len())?;
+        (plan.progress)(head.size - from.size, kept.head.size - from.size);
     }
     if import
         .published()?

@@ -2,9 +2,11 @@
 //!
 //! The old one is marked first, and never signs again: whatever happens then, there are not two.
 
+mod known;
+
 use std::{io, path::PathBuf, sync::Arc};
 
-use countersign_log::{Head, StartError, StoreError, SystemClocks, store::rocks::Shared};
+use countersign_log::{Head, StoreError, SystemClocks, store::rocks::Shared};
 use countersign_verifier::{
     checkpoint::Checkpoint,
     note::Note,
@@ -12,12 +14,15 @@ use countersign_verifier::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use known::ask_witnesses;
+use known::last_head;
+
 use crate::{
     account::{Account, After, New, OpenError, Parts},
     data_dir::{DataDir, sync_dir, write_public},
     init,
     local_witnesses::{self, LocalError},
-    recover::{self, RecoverError},
+    recover::RecoverError,
 };
 
 /// What to begin.
@@ -26,8 +31,12 @@ pub struct Plan {
     pub name: String,
     /// The new log's origin.
     pub origin: String,
-    /// Notes of the last witnessed head of the old log; none: the newest that is kept here.
+    /// Notes of the last witnessed head of the old log; none: the newest that is known.
     pub heads: Vec<String>,
+    /// Checkpoints of the old log that witnesses show, with whose they are: [`ask_witnesses`] collects them.
+    pub shown: Vec<(String, String)>,
+    /// Go on from the head given though a larger one is known.
+    pub below_known: bool,
 }
 
 /// What was begun.
@@ -55,6 +64,28 @@ pub enum SucceedError {
         "no head was ever published here: give the last one that was witnessed with --head, as a witness shows it"
     )]
     NoHead,
+    /// More is known than the head given.
+    #[error(
+        "{what} shows a head of this log of size {}, root {}, and the one to go on from has only {size} leaves: what lies between would \
+         not even be named as lost. Give that head with --head, as enough witnesses show it; where no quorum for it can be found, say \
+         --below-known", known.size, known.root
+    )]
+    Below {
+        /// What shows it.
+        what: String,
+        /// The larger head.
+        known: Head,
+        /// The size of the head given.
+        size: u64,
+    },
+    /// Its owner closed the old log, and named another one.
+    #[error("leaf {index} closes this log, and names {named} as the one that goes on")]
+    Named {
+        /// The leaf.
+        index: u64,
+        /// Whom it names.
+        named: String,
+    },
     /// Leaf 0 cannot say it.
     #[error(transparent)]
     Predecessor(#[from] PredecessorError),
@@ -97,7 +128,12 @@ struct Mark {
 /// [`SucceedError`].
 pub fn run(dir: &DataDir, old: &Parts, plan: &Plan) -> Result<Succeeded, SucceedError> {
     check_names(dir, old, plan)?;
-    let (note, recovered, nothing) = last_head(old, &plan.heads)?;
+    let files = dir.account(&plan.name);
+    let again = marked(old, plan)?;
+    if again && files.log_vkey().is_file() {
+        return whole(dir, plan);
+    }
+    let (note, recovered, nothing) = last_head(old, plan)?;
     let predecessor = Predecessor::new(&note, recovered)?;
     let after = After {
         epoch: old.opened.epoch + 1,
@@ -105,7 +141,7 @@ pub fn run(dir: &DataDir, old: &Parts, plan: &Plan) -> Result<Succeeded, Succeed
         policy: old.policies.text.clone(),
         vkey: old.vkey.clone(),
     };
-    let again = mark(old, plan)?;
+    mark(old, plan)?;
     let new = New {
         name: plan.name.clone(),
         origin: plan.origin.clone(),
@@ -113,18 +149,6 @@ pub fn run(dir: &DataDir, old: &Parts, plan: &Plan) -> Result<Succeeded, Succeed
         public: old.public,
         witnesses: Vec::new(),
     };
-    let files = dir.account(&plan.name);
-    if again && files.log_vkey().is_file() {
-        // It is whole: what an earlier attempt did not come to is to tell the directory's own witnesses.
-        let vkey = std::fs::read_to_string(files.log_vkey()).map_err(file(files.log_vkey()))?;
-        let vkey = vkey.trim().to_owned();
-        local_witnesses::admit(dir, &vkey)?;
-        return Ok(Succeeded {
-            vkey,
-            predecessor,
-            nothing,
-        });
-    }
     let folder = files.root().to_owned();
     if again && folder.exists() {
         // Of an attempt that did not come to its end: without its vkey it is no account.
@@ -158,80 +182,79 @@ fn check_names(dir: &DataDir, old: &Parts, plan: &Plan) -> Result<(), SucceedErr
     Ok(())
 }
 
-/// The note of the old log's last witnessed head, and how many leaves are here of the history that it belongs to.
-fn last_head(old: &Parts, heads: &[String]) -> Result<(String, u64, Option<String>), SucceedError> {
-    let given = match heads {
-        [] => None,
-        heads => Some(recover::accept(old, heads)?.0),
-    };
-    let shared = Shared::new(8 << 20, 8 << 20);
-    let here = match recover::begin(old, &shared, false) {
-        Ok(here) => here,
-        // A store that is damaged beyond reading holds nothing that could be counted.
-        Err(
-            error @ (RecoverError::Store(StoreError::Damaged { .. })
-            | RecoverError::Start(StartError::Store(StoreError::Damaged { .. }))),
-        ) => {
-            let Some(kept) = given else {
-                return Err(error.into());
-            };
-            return Ok((kept.note, 0, Some(error.to_string())));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let stored = |error: StoreError| SucceedError::Recover(error.into());
-    let kept = match given {
-        Some(kept) => kept,
-        None => {
-            let published = here
-                .published()
-                .map_err(stored)?
-                .ok_or(SucceedError::NoHead)?;
-            recover::accept(old, &[published.note])?.0
-        }
-    };
-    let committed = here.committed();
-    if kept.head.size <= committed.size
-        && here.root_at(kept.head.size).map_err(stored)? != kept.head.root
-    {
-        let why = format!(
-            "what is stored here is another history than the head: size {} has another root",
-            kept.head.size
-        );
-        return Ok((kept.note, 0, Some(why)));
-    }
-    Ok((kept.note, committed.size, None))
+/// The successor that an earlier attempt made whole: what that did not come to is to tell the directory's own witnesses.
+fn whole(dir: &DataDir, plan: &Plan) -> Result<Succeeded, SucceedError> {
+    let parts = Parts::read(dir, &plan.name)?;
+    local_witnesses::admit(dir, &parts.vkey)?;
+    let predecessor = parts.opened.predecessor.ok_or_else(|| {
+        SucceedError::Name(format!("account `{}` goes on from no other log", plan.name))
+    })?;
+    Ok(Succeeded {
+        vkey: parts.vkey,
+        predecessor,
+        nothing: None,
+    })
 }
 
-/// Marks the old account; whether it was marked for this successor already.
-fn mark(old: &Parts, plan: &Plan) -> Result<bool, SucceedError> {
+/// Whether the old account is marked for this successor already. One that was cut short when it was written marks as well, and says no
+/// name yet.
+fn marked(old: &Parts, plan: &Plan) -> Result<bool, SucceedError> {
     let path = old.files.succeeded();
-    let mark = Mark {
-        origin: plan.origin.clone(),
-        account: plan.name.clone(),
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(e) => return Err(file(path)(e)),
     };
-    match std::fs::read_to_string(&path) {
-        Ok(text) => match serde_json::from_str::<Mark>(&text) {
-            Ok(found) if found == mark => Ok(true),
-            Ok(found) => Err(SucceedError::Another {
-                path,
-                origin: found.origin,
-                name: found.account,
-            }),
-            // Cut short when it was written: it marks as well, and says no name yet.
-            Err(_) => {
-                std::fs::remove_file(&path).map_err(file(path.clone()))?;
-                self::mark(old, plan)
-            }
-        },
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            // OK because a struct of strings has no key that is not a string.
-            let text = serde_json::to_string(&mark).expect("succeed::mark") + "\n";
-            write_public(&path, text.as_bytes()).map_err(file(path))?;
-            Ok(false)
-        }
-        Err(e) => Err(file(path)(e)),
+    match serde_json::from_str::<Mark>(&text) {
+        Ok(found) if found == Mark::of(plan) => Ok(true),
+        Ok(found) => Err(SucceedError::Another {
+            path,
+            origin: found.origin,
+            name: found.account,
+        }),
+        Err(_) => Ok(false),
     }
+}
+
+/// Marks the old account, which is not marked for another successor.
+fn mark(old: &Parts, plan: &Plan) -> Result<(), SucceedError> {
+    if marked(old, plan)? {
+        return Ok(());
+    }
+    let path = old.files.succeeded();
+    if path.exists() {
+        std::fs::remove_file(&path).map_err(file(path.clone()))?;
+    }
+    // OK because a struct of strings has no key that is not a string.
+    let text = serde_json::to_string(&Mark::of(plan)).expect("succeed::mark") + "\n";
+    write_public(&path, text.as_bytes()).map_err(file(path))
+}
+
+impl From<StoreError> for SucceedError {
+    fn from(error: StoreError) -> SucceedError {
+        SucceedError::Recover(error.into())
+    }
+}
+
+impl Mark {
+    fn of(plan: &Plan) -> Mark {
+        Mark {
+            origin: plan.origin.clone(),
+            account: plan.name.clone(),
+        }
+    }
+}
+
+/// The account of a directory that is marked for this successor: the one that an interrupted attempt was about.
+#[must_use]
+pub fn marked_for(dir: &DataDir, name: &str, origin: &str) -> Option<String> {
+    dir.account_names().ok()?.into_iter().find(|old| {
+        let text = std::fs::read_to_string(dir.account(old).succeeded());
+        let mark = text
+            .ok()
+            .and_then(|text| serde_json::from_str::<Mark>(&text).ok());
+        mark.is_some_and(|mark| mark.account == name && mark.origin == origin)
+    })
 }
 
 fn file(path: PathBuf) -> impl FnOnce(io::Error) -> SucceedError {

@@ -7,7 +7,7 @@ use countersign_log::{
     Pace, Witnesses,
     witnesses::{Answering, Reply, Transport, WitnessStatus, WitnessesStatus},
 };
-use countersign_verifier::{leaf::Millis, policy::Eras};
+use countersign_verifier::{checkpoint::origin_hash, leaf::Millis, policy::Eras};
 use reqwest::{Client, RequestBuilder, header, redirect};
 use serde_json::{Value, json};
 
@@ -15,6 +15,8 @@ use crate::{client::is_loopback_url, config};
 
 /// A witness answers with a few lines: 16 ML-DSA-44 cosignatures are 52 KiB, and a checkpoint with 100 of them fits.
 const REPLY_BYTES_MAX: usize = 256 << 10;
+/// How long a witness may take to show a checkpoint to a command that asks once.
+const ASKING: Duration = Duration::from_secs(5);
 
 /// The witnesses that these policies name; `None` where none names any. Those of earlier eras count too: where the newest
 /// published head had a quorum, only its witnesses can tell at a start that nothing is missing, whatever is asked for since.
@@ -41,6 +43,39 @@ pub fn witnesses(eras: Eras, settings: &config::Witnesses) -> Result<Option<Witn
             refresh: Duration::from_secs(settings.refresh_s),
         },
     }))
+}
+
+/// The newest checkpoint of the log of this origin that each witness of these policies shows, with the witness's address. Who does
+/// not answer, or shows none, is left out; nothing is judged.
+pub async fn newest(eras: &Eras, origin: &str) -> Vec<(String, String)> {
+    let Ok(http) = Http::new(ASKING) else {
+        return Vec::new();
+    };
+    let mut urls: Vec<&str> = eras
+        .iter()
+        .flat_map(|(_, policy)| policy.witnesses())
+        .filter_map(|witness| witness.url.as_deref())
+        .map(|url| url.trim_end_matches('/'))
+        .collect();
+    urls.sort_unstable();
+    urls.dedup();
+    let hash = origin_hash(origin).to_hex();
+    let mut asking = tokio::task::JoinSet::new();
+    for url in urls {
+        let answer = http.get(format!("{url}/{hash}/checkpoint"));
+        let url = url.to_owned();
+        asking.spawn(async move { (url, answer.await) });
+    }
+    let mut shown = Vec::new();
+    while let Some(answered) = asking.join_next().await {
+        if let Ok((url, Ok(reply))) = answered
+            && reply.status == 200
+            && let Ok(note) = String::from_utf8(reply.body)
+        {
+            shown.push((url, note));
+        }
+    }
+    shown
 }
 
 /// Adds to an account's row how its witnesses fare: each of them, and since when their quorum is lost. Nothing without witnesses.

@@ -87,6 +87,28 @@ impl<J: Restore> Import<J> {
         self.store.published()
     }
 
+    /// The state that the leaves give.
+    #[must_use]
+    pub fn version(&self) -> J::Version {
+        self.judge.version()
+    }
+
+    /// The largest head that was published here, as the mark beside the database says.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn mark(&self) -> Result<Option<Head>, StoreError> {
+        self.store.tidemark()
+    }
+
+    /// The checkpoint of this log that a witness once showed and that was not here.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn ahead(&self) -> Result<Option<Kept>, StoreError> {
+        self.store.ahead()
+    }
+
     /// Every head that is known to have left the process, with what it is known from.
     ///
     /// # Errors

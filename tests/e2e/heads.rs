@@ -10,7 +10,7 @@ use countersign_verifier::{
 use serde_json::{Value, json};
 
 use super::audit::Copy;
-use crate::rig::{Answer, Rig, clean, countersign, key, receipt, workspace};
+use crate::rig::{Answer, Call, JSON, Rig, Start, clean, countersign, key, receipt, workspace};
 
 fn vectors() -> Vec<Value> {
     let path = workspace().join("tests/vectors/checkpoint_signed.json");
@@ -305,4 +305,53 @@ fn a_log_is_followed_by_proofs_out_of_its_own_tiles() {
         list.contains("FORK: leaves") && list.contains("unproven since"),
         "{list}"
     );
+}
+
+#[test]
+fn a_private_account_shows_no_proof_to_whoever_posts_a_head() {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let dir = home.path().join("data");
+    let made = clean(countersign())
+        .args(["init", "--account", "dev", "--origin", "localhost/dev"])
+        .args(["--private", "--dir"])
+        .arg(&dir)
+        .output()
+        .expect("countersign runs");
+    assert!(made.status.success(), "{made:?}");
+    let mut start = Start::up(&dir);
+    start.verb = &["serve"];
+    let mut service = start.run();
+    let pem = std::fs::read_to_string(dir.join("owner.key")).expect("owner.key");
+    let owner = PrivateKey::parse(&pem).expect("the owner's key");
+    let Ok(PrivateKey::Ed25519(key)) = PrivateKey::from_secret(Algorithm::Ed25519, &[7; 32]) else {
+        panic!("an Ed25519 key")
+    };
+    let signer = NoteSigner::new("other.example/log", key).expect("a name");
+    let track = json!({"vkey": signer.vkey().to_string(), "origin": "other.example/log"});
+    let body = Call::new("head_track", track).body(&owner).to_string();
+    let tracked = service.http().post("/v1/head_track", JSON, body.as_bytes());
+    assert_eq!(tracked.status, 200, "{}", tracked.text());
+    let checkpoint = Checkpoint {
+        origin: "other.example/log".into(),
+        size: 1,
+        root: sha256(b"root"),
+        extensions: Vec::new(),
+    };
+    let text = checkpoint.to_text();
+    let note = join(&text, [signer.sign(&text).as_str()]);
+    let token = std::fs::read_to_string(dir.join("owner.token")).expect("owner.token");
+    let bearer = format!("Bearer {}", token.trim());
+    let target = "/log/dev/heads?include=proof&deadline_ms=30000";
+    // The head alone authenticates whoever brings it; what this log's checkpoint is, is its readers' business.
+    for (headers, shown) in [(&[][..], false), (&[("authorization", &*bearer)][..], true)] {
+        let headers = [&[("content-type", "text/plain")], headers].concat();
+        let answer = service
+            .http()
+            .send("POST", target, &headers, note.as_bytes());
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let entry = &answer.json()["entry"];
+        assert_eq!(entry["index"], 2, "{entry}");
+        assert_eq!(entry.get("proof").is_some(), shown, "{entry}");
+    }
+    service.stop();
 }

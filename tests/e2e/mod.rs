@@ -3,6 +3,7 @@
 mod audit;
 mod bodies;
 mod config;
+mod disks;
 mod duplicates;
 mod evidence;
 mod gossip;

@@ -133,3 +133,25 @@ fn a_lost_witness_of_the_era_before_is_asked_all_the_same() {
     submit(&site, &service, 2..3, "witnessed");
     service.stop();
 }
+
+#[test]
+fn witnesses_of_this_machine_are_asked_past_any_proxy_and_without_certificates() {
+    let mut site = Site::new();
+    let witnesses = site.witnessed();
+    // Nobody listens there, and no certificate is trusted.
+    for name in ["http_proxy", "https_proxy", "all_proxy"] {
+        for name in [name.to_owned(), name.to_uppercase()] {
+            let pair = (name, "http://127.0.0.1:1".to_owned());
+            site.start.variables.push(pair);
+        }
+    }
+    let empty = site.path("certificates");
+    fs::write(&empty, "").expect("a file");
+    let pair = ("SSL_CERT_FILE".to_owned(), empty.display().to_string());
+    site.start.variables.push(pair);
+    let mut service = site.start.run();
+    writes(&service);
+    submit(&site, &service, 0..2, "witnessed");
+    drop(witnesses);
+    service.stop();
+}

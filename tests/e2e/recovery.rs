@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::rig::{Answer, Cosigners, JSON, Service, Start, clean, countersign, receipt, verify};
 
 /// Reaching it is a failure, whatever the machine is busy with.
-const PATIENCE: Duration = Duration::from_secs(90);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 pub struct Said {
     pub code: Option<i32>,

@@ -159,3 +159,144 @@ fn a_successor_names_what_was_lost_and_the_old_log_never_signs_again() {
     assert_eq!(verified.verdicts[0]["verdict"], "holds", "{verified:?}");
     service.stop();
 }
+
+#[test]
+fn a_successor_is_begun_from_the_newest_head_that_is_known() {
+    let site = Site::new();
+    let mut serve = site.start.clone();
+    serve.verb = &["serve"];
+    let mut witnesses = site.witnessed();
+    let mut service = site.start.run();
+    writes(&service);
+    submit(&site, &service, 0..2, "witnessed");
+    service.stop();
+    let older = site.keep("older");
+    let mut service = site.start.run();
+    writes(&service);
+    let before = mirror(&service, &site.path("before"));
+    let early = site.path("before/checkpoint").display().to_string();
+    submit(&site, &service, 2..7, "witnessed");
+    let head = mirror(&service, &site.path("mirror"));
+    service.stop();
+
+    // What is kept here is more than the head given, whoever else answers.
+    let next = ["succeed", "--name", "next", "--origin", "localhost/next"];
+    let with = |more: &[&str]| site.run(&[&next[..], more].concat());
+    let refused = |more: &[&str]| {
+        let said = with(more);
+        assert_eq!(said.code, Some(1), "{}{}", said.stdout, said.stderr);
+        let size = format!("size {}, root {}", head.size, head.root);
+        assert!(said.stderr.contains(&size), "{}", said.stderr);
+        assert!(!site.account("succeeded.json").exists());
+    };
+    refused(&["--head", &early]);
+    // Put back, nothing here is: the witnesses' answers are.
+    site.restore(&older);
+    refused(&["--head", &early]);
+    // Nor is one witness forgotten that has shown it, though none answers any more.
+    let mut service = serve.run();
+    super::recovery::until("it is refused", || {
+        let health = service.http().get("/health").json();
+        let why = health["accounts"][0]["read_only"].as_str();
+        why.is_some_and(|why| why.contains("older copy"))
+    });
+    service.stop();
+    for witness in &mut witnesses.0 {
+        witness.kill();
+    }
+    refused(&["--head", &early]);
+    let only = with(&["--head", &early, "--below-known"]);
+    assert_eq!(only.code, Some(0), "{}", only.stderr);
+
+    // Again, with none named: the same one, as its leaf 0 says, and commands mean it from now on.
+    let again = with(&[]);
+    assert_eq!(
+        (again.code, again.stdout),
+        (Some(0), only.stdout),
+        "{}",
+        again.stderr
+    );
+    let size = format!("whose last witnessed head has {} leaves", before.size);
+    assert!(again.stderr.contains(&size), "{}", again.stderr);
+    let shown: Value =
+        serde_json::from_str(&site.done(&["quorum", "show", "--json"])).expect("JSON");
+    assert_eq!(shown["account"], "next");
+    let other = site.run(&[
+        "succeed",
+        "--account",
+        "dev",
+        "--name",
+        "x",
+        "--origin",
+        "localhost/x",
+    ]);
+    assert_eq!(other.code, Some(1), "{}", other.stderr);
+}
+
+#[test]
+fn without_a_head_given_the_witnesses_say_which_and_an_interrupted_attempt_is_finished() {
+    let mut site = Site::new();
+    let witnesses = site.witnessed();
+    let mut service = site.start.run();
+    writes(&service);
+    submit(&site, &service, 0..2, "witnessed");
+    service.stop();
+    let older = site.keep("older");
+    let mut service = site.start.run();
+    writes(&service);
+    submit(&site, &service, 2..7, "witnessed");
+    let head = mirror(&service, &site.path("mirror"));
+    service.stop();
+    site.restore(&older);
+    // An attempt that was killed after its mark, with half an account.
+    let mark = r#"{"origin":"localhost/next","account":"next"}"#;
+    fs::write(site.account("succeeded.json"), mark).expect("a mark");
+    let half = site.start.dir.join("accounts/next");
+    fs::create_dir(&half).expect("a folder");
+    fs::write(half.join("log.key"), "half").expect("a file");
+    let next = ["succeed", "--name", "next", "--origin", "localhost/next"];
+    let vkey = site.done(&next).trim().to_owned();
+    assert_eq!(site.done(&next).trim(), vkey);
+    for witness in &witnesses.0 {
+        witness.add_log(&vkey);
+    }
+    site.start.verb = &["serve"];
+    site.start.account = "next";
+    let mut service = site.start.run();
+    writes(&service);
+    let event = opened(&service, "next");
+    let before = Predecessor::parse(&event["predecessor"]).expect("a predecessor");
+    assert_eq!(before.lost, Some((3, head.size)));
+    // The client's commands mean the one that is open.
+    let payload = site.path("hello.json");
+    fs::write(&payload, "{}").expect("a file");
+    let signed = site.done(&[
+        "sign",
+        "--type",
+        "application/vnd.example.receipt+json",
+        &payload.display().to_string(),
+    ]);
+    let envelope = site.path("envelope.json");
+    fs::write(&envelope, signed).expect("a file");
+    let taken = site.done(&["submit", &envelope.display().to_string(), "--json"]);
+    assert!(taken.contains("\"index\":1"), "{taken}");
+    service.stop();
+}
+
+#[test]
+fn a_closed_log_goes_on_only_where_its_last_leaf_says() {
+    let site = Site::new();
+    let mut service = site.start.run();
+    submit(&site, &service, 0..2, "included");
+    site.done(&["close", "--successor", "localhost/next"]);
+    service.stop();
+    let other = site.run(&["succeed", "--name", "next", "--origin", "localhost/other"]);
+    assert_eq!(other.code, Some(1), "{}", other.stderr);
+    assert!(
+        other.stderr.contains("names localhost/next"),
+        "{}",
+        other.stderr
+    );
+    assert!(!site.account("succeeded.json").exists());
+    site.done(&["succeed", "--name", "next", "--origin", "localhost/next"]);
+}

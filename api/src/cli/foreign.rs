@@ -63,7 +63,7 @@ impl ReadingArgs {
             let token = self.log_token.as_deref().map(token).transpose()?;
             return Foreign::open(log, token.as_ref()).map_err(explain);
         };
-        match names.as_slice() {
+        match dir.open_names(&names).as_slice() {
             [one] => self.open_account(&dir, one),
             [] => bail!("{log} is a data directory without an account"),
             names => bail!(

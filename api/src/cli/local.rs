@@ -50,11 +50,21 @@ pub const IN_USE: u8 = 4;
 impl LocalArg {
     /// Finds it.
     pub fn open(&self) -> anyhow::Result<Local> {
+        self.open_or(|_| None)
+    }
+
+    /// The same; where no account is named, `otherwise` may name one.
+    pub fn open_or(
+        &self,
+        otherwise: impl FnOnce(&DataDir) -> Option<String>,
+    ) -> anyhow::Result<Local> {
         let dir = self.dir.open();
         let whose = dir.root().display();
-        let names = dir.account_names().with_context(|| format!("{whose}"))?;
-        let name = match (&self.account, names.as_slice()) {
-            (Some(name), _) if names.contains(name) => name.clone(),
+        let all = dir.account_names().with_context(|| format!("{whose}"))?;
+        let names = dir.open_names(&all);
+        let account = self.account.clone().or_else(|| otherwise(&dir));
+        let name = match (account, names.as_slice()) {
+            (Some(name), _) if all.contains(&name) => name,
             (Some(name), _) => bail!("{whose} has no account `{name}`"),
             (None, [one]) => one.clone(),
             (None, []) => {

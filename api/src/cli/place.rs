@@ -225,7 +225,7 @@ impl Place {
                 let names = dir
                     .account_names()
                     .with_context(|| format!("{}", dir.root().display()))?;
-                only(names, &dir.root().display().to_string())?
+                only(dir.open_names(&names), &dir.root().display().to_string())?
             }
             None => {
                 let health = Client::new(&url, "", token.clone())?

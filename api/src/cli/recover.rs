@@ -22,8 +22,9 @@ use crate::{
 /// Bring back leaves that this directory has lost, from a mirror or any reader that kept the log; no service may run on it
 ///
 /// A head that this log signed and the quorum of its size cosigned says what is missing. The tree there must begin with what is
-/// here, and the leaves must lead to its root: else nothing is changed. Copy the directory first. Interrupted, run it again;
-/// until it is through, the log does not start.
+/// here, and the leaves must lead to its root: else nothing is changed. Copy the directory first. Where the disk was lost and the
+/// account's keys were kept (`db/` missing or empty), all of it comes back. Interrupted, run it again; until it is through, the
+/// log does not start.
 #[derive(Debug, Args)]
 pub struct RecoverArgs {
     /// Who kept the log: the URL that its tiles lie under, or a folder of static tiles

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Args;
 
 use super::{
-    Fail, REFUSED,
+    Fail, REFUSED, block_on,
     local::{self, LocalArg},
     out::{Out, note},
 };
@@ -17,7 +17,8 @@ use crate::{
 /// Begin the log that goes on from one that cannot be recovered; no service may run on the directory
 ///
 /// The old account is marked and never signs again. The new one has a key and an origin of its own, the old one's owner and policy,
-/// and a first leaf that names the old log's last witnessed head and what of it is lost. For a healthy log there is `countersign
+/// and a first leaf that names the old log's last witnessed head and what of it is lost. What is kept here and what the witnesses
+/// show, where they answer, says which head that is. Interrupted, run it again. For a healthy log there is `countersign
 /// close`; where anybody kept the leaves, `countersign recover`.
 #[derive(Debug, Args)]
 pub struct SucceedArgs {
@@ -27,10 +28,14 @@ pub struct SucceedArgs {
     /// The new log's origin, for ever: such as log.example.com/main-2
     #[arg(long)]
     origin: String,
-    /// The old log's last witnessed head, as a witness shows it, instead of the newest kept here. Several files: their signatures
+    /// The old log's last witnessed head, as a witness shows it, instead of the newest that is known. Several files: their signatures
     /// of one head count together
     #[arg(long, value_name = "FILE")]
     head: Vec<PathBuf>,
+    /// Go on from the head given though a larger one of the old log is known here or at a witness: only where no quorum for that can be
+    /// found
+    #[arg(long)]
+    below_known: bool,
     #[command(flatten)]
     local: LocalArg,
 }
@@ -40,16 +45,24 @@ pub struct SucceedArgs {
 /// # Errors
 /// What keeps the new log from being begun.
 pub fn run(args: &SucceedArgs) -> anyhow::Result<ExitCode> {
-    let local = args.local.open()?;
+    // After an interrupted attempt the old account is not the open one any more.
+    let local = args
+        .local
+        .open_or(|dir| succeed::marked_for(dir, &args.name, &args.origin))?;
     let _held = local.hold()?;
     let old = Parts::read(&local.dir, &local.name)?;
     let plan = Plan {
         name: args.name.clone(),
         origin: args.origin.clone(),
         heads: local::heads(&args.head)?,
+        shown: block_on(async { Ok(succeed::ask_witnesses(&old).await) })?,
+        below_known: args.below_known,
     };
     let begun = succeed::run(&local.dir, &old, &plan).map_err(|error| match error {
-        SucceedError::Recover(_) | SucceedError::Another { .. } => {
+        SucceedError::Recover(_)
+        | SucceedError::Another { .. }
+        | SucceedError::Below { .. }
+        | SucceedError::Named { .. } => {
             let message = error.to_string();
             Fail {
                 code: REFUSED,

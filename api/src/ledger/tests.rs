@@ -552,6 +552,23 @@ fn a_closed_log_takes_nothing_and_states_nothing() {
 }
 
 #[test]
+fn a_posted_head_that_lost_a_race_is_refused_and_no_leaf() {
+    let mut rig = Rig::new();
+    // The door found it good by an older state; by the time of its turn it is not.
+    let text = "other.example/log\n1\n".to_owned() + &Hash([7; 32]).to_base64() + "\n";
+    let note = countersign_verifier::note::join(&text, [signer().sign(&text).as_str()]);
+    let arguments = json!({"checkpoint": note});
+    let before = rig.log.status().committed.size;
+    let refused = rig.call(101, "head_submit", arguments.clone()).unwrap_err();
+    assert_ne!(refused.code, Code::Malformed, "{refused:?}");
+    assert_eq!(rig.log.status().committed.size, before);
+    // Who asks in his own name has the refusal recorded.
+    let (index, _) = rig.call(100, "head_submit", arguments).unwrap();
+    assert_eq!((index, rig.decided(index)), (before, Some(refused.code)));
+    rig.check();
+}
+
+#[test]
 fn b066_a_threshold_counts_distinct_keys() {
     let mut rig = Rig::new();
     rig.call(100, "identity_enroll", enroll("one", 1, false))

@@ -24,7 +24,7 @@ use std::{
 
 use rocksdb::{DB, Direction, IteratorMode, ReadOptions, WriteBatch, WriteOptions};
 
-pub use self::open::Shared;
+pub use self::open::{Shared, lost};
 
 use self::{
     codec::{batch, checkpoint, committed, kept, meta, number, signed_key, tile_key},
