@@ -1,11 +1,12 @@
 //! One account: one log, one key, one writer, one state.
 
+mod error;
 mod parts;
 
 use std::{io, path::PathBuf, sync::Arc};
 
 use countersign_log::{
-    Clocks, Log, Options, Reader, StartError, Store, StoreError, Witnesses,
+    Clocks, Log, Options, Reader, Store, Witnesses,
     store::rocks::{RocksStore, Shared},
 };
 use countersign_verifier::{
@@ -17,6 +18,7 @@ use countersign_verifier::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use error::OpenError;
 pub use parts::Parts;
 
 use crate::{
@@ -24,7 +26,6 @@ use crate::{
     data_dir::{AccountDir, DataDir, write_public, write_secret},
     ledger::Ledger,
     local_witnesses::{self, PolicyLine},
-    quorum::QuorumError,
     seat::Seats,
     state::{State, opened::Before},
     submit::Wait,
@@ -100,58 +101,6 @@ struct About {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
 fn is_zero(epoch: &u32) -> bool {
     *epoch == 0
-}
-
-/// Why an account does not open.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// A file is missing or cannot be read.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A key file holds no key, or not the one that belongs here.
-    #[error("{}: {why}", path.display())]
-    Key {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// Another file of the account is not what it must be.
-    #[error("{}: {why}", path.display())]
-    Wrong {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// Its policies are not what they must be.
-    #[error(transparent)]
-    Quorum(#[from] QuorumError),
-    /// Another log goes on in its place.
-    #[error("{}: this log has a successor, and never signs again", path.display())]
-    Succeeded {
-        /// The file that says so.
-        path: PathBuf,
-    },
-    /// The store does not open.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The log does not start.
-    #[error(transparent)]
-    Start(#[from] StartError),
-}
-
-impl OpenError {
-    /// Whether it is about a key: the service must never make one because it is missing.
-    #[must_use]
-    pub fn is_key(&self) -> bool {
-        matches!(self, OpenError::Key { .. })
-    }
 }
 
 /// What a new account is made of.

@@ -50,7 +50,7 @@ fn a_running_service_takes_another_quorum_over() {
                 let envelope = receipt(&n.to_string(), &owner);
                 let answer = http.post("/log/dev/receipts", JSON, &envelope.to_json());
                 match answer.status {
-                    200 | 202 => taken.push((n, answer.index())),
+                    200 | 202 => taken.push((n, answer.json()["index"].clone())),
                     _ => {
                         let retry = answer.header("retry-after").map(str::to_owned);
                         assert!(retry.is_some(), "{}", answer.text());
@@ -75,7 +75,7 @@ fn a_running_service_takes_another_quorum_over() {
         let again = service
             .http()
             .post("/log/dev/receipts?deadline_ms=30000", JSON, &again);
-        assert_eq!(again.index(), index, "{}", again.text());
+        assert_eq!(again.json()["index"], index, "{}", again.text());
         assert_eq!(again.json()["duplicate"], true);
     }
     let third = evidence_of(&site, &service, 4);
