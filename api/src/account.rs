@@ -1,6 +1,7 @@
 //! One account: one log, one key, one writer, one state.
 
 mod error;
+mod explicit;
 mod parts;
 
 use std::{io, path::PathBuf, sync::Arc};
@@ -19,6 +20,7 @@ use countersign_verifier::{
 use serde::{Deserialize, Serialize};
 
 pub use error::OpenError;
+pub use explicit::Explicit;
 pub use parts::Parts;
 
 use crate::{
@@ -63,25 +65,6 @@ pub struct Account {
     /// Where its files lie.
     pub dir: AccountDir,
     store: Arc<RocksStore>,
-}
-
-/// What an operator says on the command line, for one start: each is a leaf, where it makes a difference.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Explicit {
-    /// Take the wall clock as it is, if it is what keeps the log from writing.
-    pub accept_clock: bool,
-    /// Write without the witnesses' word that nothing is missing here.
-    pub unguarded: bool,
-}
-
-impl From<bool> for Explicit {
-    /// Whether the clock is accepted, and nothing else.
-    fn from(accept_clock: bool) -> Explicit {
-        Explicit {
-            accept_clock,
-            unguarded: false,
-        }
-    }
 }
 
 /// What `account.json` holds: chosen at creation.
