@@ -3,6 +3,7 @@
 mod error;
 mod explicit;
 mod parts;
+mod status;
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -34,9 +35,6 @@ use crate::{
     versions::Versions,
     witnessing,
 };
-
-/// A quorum lost for longer is waited for by nobody.
-const QUORUM_PATIENCE_MS: u64 = 5_000;
 
 /// An open account.
 pub struct Account {
@@ -297,23 +295,6 @@ impl Account {
         } else {
             Wait::Sequenced
         }
-    }
-
-    /// Whether the quorum of witnesses has been lost for so long that nobody should wait for it.
-    #[must_use]
-    pub fn quorum_is_lost(&self) -> bool {
-        let status = self.log.status();
-        let since = status.witnesses.quorum_lost_since;
-        since.is_some_and(|since| status.wall_ms.saturating_sub(since) > QUORUM_PATIENCE_MS)
-    }
-
-    /// Log time by the writer's last look at the clocks, in milliseconds since 1970: to tell how long something still runs.
-    #[must_use]
-    pub fn log_now_ms(&self) -> u64 {
-        let status = self.log.status();
-        status
-            .wall_ms
-            .saturating_add_signed(-status.clock_offset_ms)
     }
 
     /// What was published.

@@ -240,12 +240,14 @@ impl App {
         let mut worst = "ok";
         let mut rows = Vec::new();
         let mut offset = 0_i64;
+        let all_closed = self.all_closed();
         for account in self.accounts.values() {
             let status = account.log.status();
             if status.clock_offset_ms.abs() > offset.abs() {
                 offset = status.clock_offset_ms;
             }
-            if status.stop.is_some() {
+            // A log that its owner closed is as he wants it: it says nothing against the others.
+            if status.stop.is_some() || all_closed {
                 worst = "read_only";
             } else if (status.publication.is_some() || status.witnesses.quorum_lost_since.is_some())
                 && worst == "ok"
@@ -264,14 +266,14 @@ impl App {
                 "owner_forgeable": self.owner_is_forgeable(),
             });
             witnessing::show(&status.witnesses, &mut row);
-            if let Some(closed) = &account.reader().version().closed {
+            if let Some(closed) = account.closed() {
                 row["closed"] = json!({"index": closed.index, "successor": closed.successor});
             }
             if account.unguarded {
                 row["unguarded"] = true.into();
             }
-            if let Some(stop) = &status.stop {
-                row["read_only"] = crate::submit::stopped(stop).message.into();
+            if let Some(why) = account.takes_nothing(&status) {
+                row["read_only"] = why.into();
             }
             rows.push(row);
         }
@@ -284,12 +286,27 @@ impl App {
         })
     }
 
-    /// Whether every account takes writes.
+    /// Why not every account takes writes; `None` where all do that are not closed. A private account is not named.
     #[must_use]
-    pub fn is_writing(&self) -> bool {
-        self.accounts
-            .values()
-            .all(|account| account.log.status().stop.is_none())
+    pub fn not_ready(&self) -> Option<String> {
+        let all_closed = self.all_closed();
+        self.accounts.values().find_map(|account| {
+            let status = account.log.status();
+            if status.stop.is_none() && !all_closed {
+                return None;
+            }
+            let why = account.takes_nothing(&status)?;
+            Some(match account.public {
+                true => format!("account {}: {why}", account.name),
+                false => why,
+            })
+        })
+    }
+
+    /// Whether no account will ever take a write again, because their owners said so.
+    fn all_closed(&self) -> bool {
+        let mut accounts = self.accounts.values();
+        accounts.all(|account| account.closed().is_some())
     }
 
     /// Takes no more writes, and finishes those that were taken.

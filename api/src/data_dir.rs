@@ -11,6 +11,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use crate::files;
+
 /// Where a command looks when it is told nothing.
 pub const DEFAULT_DIR: &str = "./countersign-data";
 
@@ -216,11 +218,8 @@ impl DataDir {
     /// What the system says.
     pub fn announce(&self, running: &Running) -> io::Result<()> {
         let text = serde_json::to_string(running).map_err(io::Error::other)?;
-        let path = self.serve_json();
-        let new = path.with_extension("json.new");
-        let _ = std::fs::remove_file(&new);
-        write_secret(&new, format!("{text}\n").as_bytes())?;
-        std::fs::rename(new, path)
+        let text = format!("{text}\n");
+        files::replace(&self.serve_json(), text.as_bytes(), files::SECRET)
     }
 
     /// Takes the announcement back.

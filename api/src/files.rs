@@ -1,4 +1,13 @@
-//! How many files this process may have open: each connection is one.
+//! Files as the system keeps them: how many this process may have open, and putting one in the place of another.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -27,5 +36,87 @@ pub fn raise_limit(connections: usize) {
             wanted,
             "too few files may be open for limits.connections: raise it (ulimit -n, LimitNOFILE=) or lower that"
         );
+    }
+}
+
+/// Mode of a file that anybody may read.
+pub const PUBLIC: u32 = 0o644;
+/// Mode of a file that only its owner may read.
+pub const SECRET: u32 = 0o600;
+
+/// Puts a file where another one may be, whole or not at all and durable on return: it is written beside it first, under a hidden
+/// name that two at once, in one process or in two, do not share.
+///
+/// # Errors
+/// What the system says; what was there is then there still.
+pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    name.push(format!(".{}.{count}.tmp", std::process::id()));
+    replace_by(&path.with_file_name(name), path, bytes, mode)
+}
+
+/// The same by way of this path, on the same file system: for folders in which every file means something. What an interrupted
+/// call left there is overwritten.
+///
+/// # Errors
+/// As [`replace`].
+pub fn replace_by(stage: &Path, path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let written = remove(stage)
+        .and_then(|()| {
+            let mut options = OpenOptions::new();
+            let mut file = options
+                .write(true)
+                .create_new(true)
+                .mode(mode)
+                .open(stage)?;
+            file.write_all(bytes)?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(stage, path))
+        .and_then(|()| {
+            let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        });
+    if written.is_err() {
+        // What is half written is worth nothing; if it cannot be removed, its name says what it is.
+        let _ = remove(stage);
+    }
+    written
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_nothing_is_left_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        replace(&path, b"one", SECRET).unwrap();
+        let stage = dir.path().join("stage");
+        fs::write(&stage, "left by a crash").unwrap();
+        replace_by(&stage, &path, b"two", PUBLIC).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777 & !0o644, 0);
+        // A folder is in the way: it stays, and so does nothing else.
+        let folder = dir.path().join("folder");
+        fs::create_dir(&folder).unwrap();
+        assert!(replace(&folder, b"three", PUBLIC).is_err());
+        let names = dir.path().read_dir().unwrap().flatten();
+        let mut names: Vec<_> = names.map(|entry| entry.file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["a", "folder"]);
     }
 }

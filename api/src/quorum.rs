@@ -310,15 +310,9 @@ fn rows(folder: &Path) -> Result<Vec<(u64, String)>, QuorumError> {
 /// Puts a file in the place of another, whole: beside it first, durable on return.
 fn replace(files: &AccountDir, path: &Path, text: &str) -> Result<(), QuorumError> {
     // Beside the folder of policies, in which every file is one.
-    let new = files.root().join("policy.new");
-    match std::fs::remove_file(&new) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(file(&new)(e)),
-        _ => {}
-    }
-    write_public(&new, text.as_bytes()).map_err(file(&new))?;
-    std::fs::rename(&new, path).map_err(file(path))?;
-    let folder = path.parent().unwrap_or(Path::new("."));
-    sync_dir(folder).map_err(file(folder))
+    let stage = files.root().join("policy.new");
+    crate::files::replace_by(&stage, path, text.as_bytes(), crate::files::PUBLIC)
+        .map_err(file(path))
 }
 
 fn read(path: &Path) -> Result<String, QuorumError> {

@@ -169,7 +169,7 @@ pub fn stopped(stop: &Stop) -> Problem {
         Stop::Store(_) => unknown("the store failed"),
         Stop::Guard(_) => Problem::new(
             Code::ReadOnly,
-            "the log is not writing: what is here is not what was published or cosigned, as after an older copy was put back or while a copy runs beside it; its operator sees more in `countersign status`",
+            "the log is not writing, and will not write again as it is: what is here is not what was published or cosigned, as after an older copy was put back or while a copy runs beside it; its operator sees more in `countersign status`, and the ways out are `countersign recover` and `countersign succeed`",
         )
         .retry_after(60_000),
         Stop::Unguarded(_) => Problem::new(

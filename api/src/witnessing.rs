@@ -8,10 +8,13 @@ use countersign_log::{
     witnesses::{Answering, Reply, Transport, WitnessStatus, WitnessesStatus},
 };
 use countersign_verifier::{checkpoint::origin_hash, leaf::Millis, policy::Eras};
-use reqwest::{Client, RequestBuilder, header, redirect};
+use reqwest::{Client, RequestBuilder, header};
 use serde_json::{Value, json};
 
-use crate::{client::is_loopback_url, config};
+use crate::{
+    client::{self, is_loopback_url},
+    config,
+};
 
 /// A witness answers with a few lines: 16 ML-DSA-44 cosignatures are 52 KiB, and a checkpoint with 100 of them fits.
 const REPLY_BYTES_MAX: usize = 256 << 10;
@@ -115,17 +118,8 @@ struct Http {
 
 impl Http {
     fn new(timeout: Duration) -> Result<Http, String> {
-        // Whoever uses this as a library may have installed a provider; a second one is refused, and that is right.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let builder = || {
-            Client::builder()
-                .timeout(timeout)
-                .connect_timeout(timeout)
-                .redirect(redirect::Policy::none())
-                .tcp_nodelay(true)
-                .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")))
-        };
-        let near = builder().no_proxy().tls_certs_only([]).build();
+        let builder = || client::builder(timeout).timeout(timeout).tcp_nodelay(true);
+        let near = client::without_certificates(builder()).no_proxy().build();
         Ok(Http {
             near: near.map_err(|e| e.to_string())?,
             far: builder().build().map_err(|e| e.to_string()),

@@ -2,9 +2,11 @@
 
 use countersign_verifier::{
     checkpoint::Checkpoint,
-    hash::sha256,
+    fork::{Fork, Node},
+    hash::{Hash, leaf_hash, sha256},
     key::{Algorithm, PrivateKey},
     note::join,
+    tile::hash_of,
     vkey::NoteSigner,
 };
 use serde_json::{Value, json};
@@ -354,4 +356,75 @@ fn a_private_account_shows_no_proof_to_whoever_posts_a_head() {
         assert_eq!(entry.get("proof").is_some(), shown, "{entry}");
     }
     service.stop();
+}
+
+#[test]
+fn evidence_that_somebody_else_has_found_is_a_leaf() {
+    let mut rig = Rig::up();
+    let Ok(PrivateKey::Ed25519(key)) = PrivateKey::from_secret(Algorithm::Ed25519, &[7; 32]) else {
+        panic!("an Ed25519 key")
+    };
+    let signer = NoteSigner::new("other.example/log", key).expect("a name");
+    let note = |size: u64, root: Hash, junk: &str| {
+        let checkpoint = Checkpoint {
+            origin: "other.example/log".into(),
+            size,
+            root,
+            extensions: Vec::new(),
+        };
+        let text = checkpoint.to_text();
+        join(&text, [signer.sign(&text).as_str(), junk])
+    };
+    let [one, other, second] = [b"one", b"two", b"six"].map(|leaf| leaf_hash(leaf));
+    let fork = |junk: &str| Fork {
+        checkpoints: [note(1, one, junk), note(2, hash_of(&[other, second]), "")],
+        node: Some(Node {
+            level: 0,
+            index: 0,
+            hashes: [one, other],
+            paths: [Vec::new(), vec![second]],
+        }),
+    };
+    let file = rig.scratch().join("fork.json");
+    let run = |rig: &mut Rig, fork: &Fork| {
+        std::fs::write(&file, fork.to_json()).expect("a file");
+        let output = clean(countersign())
+            .args(["head", "submit", "--evidence"])
+            .arg(&file)
+            .arg("--dir")
+            .arg(rig.dir())
+            .output()
+            .expect("countersign runs");
+        rig.check();
+        let text = [output.stdout, output.stderr].concat();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&text).into_owned(),
+        )
+    };
+    let (code, text) = run(&mut rig, &fork(""));
+    assert!(code == Some(1) && text.contains("NOT_FOUND"), "{text}");
+    rig.call("head_track", json!({"vkey": signer.vkey().to_string()}));
+    let before = rig.size();
+    let mut wrong = fork("");
+    wrong.node.as_mut().expect("a node").paths[1].clear();
+    let (code, text) = run(&mut rig, &wrong);
+    assert!(code == Some(1) && text.contains("PROOF_INVALID"), "{text}");
+    assert_eq!(rig.size(), before, "what proves nothing is no leaf");
+    // The same again, with lines of others or without, is the first leaf.
+    for junk in ["", "", "\u{2014} junk AAAAAAAA\n"] {
+        let (code, text) = run(&mut rig, &fork(junk));
+        assert!(code == Some(1) && text.contains("outcome=fork"), "{text}");
+        assert_eq!(rig.size(), before + 1);
+    }
+    let log = rig.get("/log/dev/heads").json()["logs"][0].clone();
+    assert_eq!(log["fork"], json!([before, before]), "{log}");
+    // Two roots of one size, by a signed operation of anybody's.
+    let roots = Fork {
+        checkpoints: [note(3, one, ""), note(3, other, "")],
+        node: None,
+    };
+    let text = String::from_utf8(roots.to_json()).expect("UTF-8");
+    let answer = rig.call("head_submit", json!({ "evidence": text }));
+    assert_eq!(outcome(&answer).0, "fork");
 }

@@ -68,7 +68,7 @@ fn the_operator_asks_over_a_socket() {
     assert_eq!(account["committed_size"], 2);
     assert_eq!(account["published_size"], 2);
     assert_eq!(account["read_only"], Value::Null);
-    assert_eq!(account["owner_signatures_forgeable"], true);
+    assert_eq!(account["owner_forgeable"], true);
     assert_eq!(account["vkey"], rig.service.vkey.as_str());
     let secret = fs::read_to_string(rig.account("log.key")).unwrap();
     let secret = secret.lines().nth(1).unwrap();

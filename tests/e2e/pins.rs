@@ -151,6 +151,18 @@ fn a_rewritten_history_is_shown_with_both_heads_and_evidence() {
             .output()
             .expect("countersign runs");
         assert_eq!(judged.status.code(), Some(0), "{judged:?}");
+        // Another contradiction of the same sizes takes nothing from the first.
+        let first = std::fs::read(file).expect("a file");
+        copy.leaves.swap(30, 31);
+        copy.publish();
+        let json = regulator.run(&["check", "--json"]).json();
+        let second = json["evidence"].as_str().expect("a file");
+        assert_ne!(file, second);
+        assert_eq!(std::fs::read(file).expect("a file"), first);
+        for file in [file, second] {
+            let fork = Fork::parse(&std::fs::read(file).expect("a file")).expect("evidence");
+            fork.verify("localhost/dev", [&key]).expect("evidence");
+        }
         // The pin stays what it was.
         assert_eq!(regulator.run(&["check"]).code, Some(1));
         // No newer head is put beside it, either.

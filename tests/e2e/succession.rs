@@ -65,7 +65,20 @@ fn a_closed_log_is_served_and_takes_nothing_for_ever() {
     let mut service = site.start.run();
     refused(&service);
     let health = service.http().get("/health").json();
-    assert_eq!(health["accounts"][0]["closed"]["index"], 4, "{health}");
+    let row = &health["accounts"][0];
+    assert_eq!(row["closed"]["index"], 4, "{health}");
+    assert_eq!(health["status"], "read_only");
+    let says_so = |said: &Value| {
+        let why = said.as_str().unwrap_or_else(|| panic!("no reason: {said}"));
+        let words = ["closed at index 4", "never", "localhost/next"];
+        assert!(words.iter().all(|word| why.contains(word)), "{why}");
+    };
+    says_so(&row["read_only"]);
+    let ready = service.http().get("/health/ready");
+    assert_eq!((ready.status, &ready.json()["ready"]), (503, &json!(false)));
+    says_so(&ready.json()["why"]);
+    let status: Value = serde_json::from_str(&site.done(&["status", "--json"])).expect("JSON");
+    says_so(&status["accounts"][0]["read_only"]);
     let after = mirror(&service, &site.path("two"));
     assert_eq!((after.size, after.root), (head.size, head.root));
     let policy = site.account("policy").display().to_string();

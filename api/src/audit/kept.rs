@@ -4,8 +4,7 @@
 //! or an editor did.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -16,7 +15,7 @@ use countersign_verifier::{
 use serde::{Deserialize, Serialize};
 
 use super::edge::Edge;
-use crate::state::State;
+use crate::{files, state::State};
 
 const FORMAT: &str = "countersign.audit/1";
 /// Eight rows of 255 hashes are 90 KB; the state of a large account has some ten thousand identities.
@@ -162,31 +161,8 @@ pub(super) fn save(path: &Path, kept: &Kept) -> Result<(), KeptError> {
     };
     let (sum, mut form) = form.sum();
     form.sha256 = sum;
-    write(path, form.text().as_bytes()).map_err(|e| KeptError {
+    files::replace(path, form.text().as_bytes(), files::PUBLIC).map_err(|e| KeptError {
         path: path.into(),
         what: e.to_string(),
     })
-}
-
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let written = (|| {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-    })();
-    if written.is_err() {
-        // What is half written is worth nothing; if it cannot be removed, its name says what it is.
-        let _ = fs::remove_file(&temporary);
-    }
-    written
 }

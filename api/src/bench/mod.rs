@@ -7,6 +7,7 @@
 //! - [`http`]: single receipts, as fast as they are answered or at a fixed rate
 //! - [`ndjson`]: receipts in bodies of many lines, beside `verify_strict` alone
 //! - [`verify`]: evidence verified offline, beside `verify_strict` alone
+//! - [`scale`]: audit, start and bytes of a log of many leaves
 //! - [`witness`]: cosignatures of a witness, beside another witness
 //! - [`witnessed`]: the time until a receipt is witnessed
 //! - [`rig`]: the servers, the material and the rounds
@@ -28,6 +29,7 @@ pub mod material;
 pub mod ndjson;
 pub mod report;
 pub mod rig;
+pub mod scale;
 mod servers;
 pub mod stats;
 pub mod verify;

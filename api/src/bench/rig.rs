@@ -156,6 +156,21 @@ impl Rig {
         })
     }
 
+    /// The data directory of our service.
+    #[must_use]
+    pub fn dir(&self) -> PathBuf {
+        self.scratch.path().join("countersign")
+    }
+
+    /// Starts our service again, without witnesses, on what it has written; it has been ended.
+    ///
+    /// # Errors
+    /// As [`Rig::start`].
+    pub fn start_again(&mut self, common: &Common) -> anyhow::Result<()> {
+        self.ours = Server::countersign(&common.binary, &self.dir(), false)?;
+        Ok(())
+    }
+
     /// The key that signs what goes to our service.
     #[must_use]
     pub fn key(&self) -> &PrivateKey {

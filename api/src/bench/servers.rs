@@ -124,6 +124,11 @@ impl Server {
         })
     }
 
+    /// Ends its process, and waits for that.
+    pub fn end(&mut self) {
+        self.process = None;
+    }
+
     /// Starts `binary`, the peer, on the new directory `dir` with one enrolled key.
     ///
     /// # Errors

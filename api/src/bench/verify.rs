@@ -140,7 +140,10 @@ fn rate(server: &Server, evidence: &[Vec<u8>], threads: usize) -> anyhow::Result
 }
 
 /// Submits all receipts, a body after the other.
-fn submit(door: &Door, receipts: &Receipts) -> anyhow::Result<()> {
+///
+/// # Errors
+/// A receipt that is not taken.
+pub(super) fn submit(door: &Door, receipts: &Receipts) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

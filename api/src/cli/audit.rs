@@ -3,16 +3,16 @@
 use std::{
     path::PathBuf,
     process::ExitCode,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use countersign_verifier::{command::read_policy, policy::Eras, verdict::Outcome};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{
     REFUSED, UNKNOWN,
+    bar::Bar,
     evidence::worst,
     exit_code,
     foreign::{ReadingArgs, explain},
@@ -22,8 +22,6 @@ use crate::{
     audit::{self, AuditError, Plan},
     foreign::Foreign,
 };
-
-const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
 /// Read a whole log and judge it: root, tiles, witnesses, and in a log of Countersign every leaf and every signature
 ///
@@ -124,15 +122,8 @@ pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
 
 /// One log: its report, and what that means.
 fn one(args: &AuditArgs, eras: &Eras, log: &Foreign) -> anyhow::Result<u8> {
-    let bar = bar();
-    let progress = |done: u64, all: u64| {
-        if bar.is_hidden() && bar.elapsed() > SHOWN_AFTER {
-            // Hidden still, where standard error is no terminal.
-            bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
-        bar.set_length(all);
-        bar.set_position(done);
-    };
+    let bar = Bar::new();
+    let progress = |done: u64, all: u64| bar.at(done, all);
     let plan = Plan {
         log,
         eras,
@@ -143,7 +134,7 @@ fn one(args: &AuditArgs, eras: &Eras, log: &Foreign) -> anyhow::Result<u8> {
         progress: &progress,
     };
     let report = audit::run(&plan);
-    bar.finish_and_clear();
+    bar.end();
     let report = report.map_err(|error| match error {
         AuditError::Foreign(error) => explain(error),
         AuditError::Kept(error) => error.into(),
@@ -167,11 +158,4 @@ fn one(args: &AuditArgs, eras: &Eras, log: &Foreign) -> anyhow::Result<u8> {
 pub fn now_s() -> Option<u64> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     Some(since.as_secs())
-}
-
-fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} leaves, {per_sec}, {eta} left");
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    // OK because the template is a constant; a bar without style would only look different.
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

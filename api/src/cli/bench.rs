@@ -11,7 +11,7 @@ use crate::bench::{
     http, live, ndjson,
     report::Report,
     rig::{Common, Peer},
-    verify, witness, witnessed,
+    scale, verify, witness, witnessed,
 };
 
 /// Exit code after SIGTERM or SIGINT: nothing was measured.
@@ -92,6 +92,14 @@ enum What {
         #[arg(long, default_value_t = 10_000, value_parser = positive)]
         files: usize,
     },
+    /// The audit of a log of many leaves beside its signatures alone, its start, and its bytes on the disk
+    Scale {
+        #[command(flatten)]
+        common: CommonArgs,
+        /// Leaves
+        #[arg(long, default_value_t = 1_000_000, value_parser = positive)]
+        leaves: usize,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -139,7 +147,8 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         | What::Ndjson { common, .. }
         | What::Witness { common, .. }
         | What::Witnessed { common, .. }
-        | What::Verify { common, .. } => common,
+        | What::Verify { common, .. }
+        | What::Scale { common, .. } => common,
     };
     thread::spawn(|| {
         if told_to_stop().is_ok() {
@@ -217,6 +226,7 @@ fn measure(what: &What, common: Common) -> anyhow::Result<Report> {
             rate: f64::from(rate),
         }),
         What::Verify { files, .. } => verify::run(&verify::Options { common, files }),
+        What::Scale { leaves, .. } => scale::run(&scale::Options { common, leaves }),
     }
 }
 

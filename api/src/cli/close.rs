@@ -5,11 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::{
-    block_on,
-    place::{KeyArg, Place},
-    tool::{self, WaitArgs},
-};
+use super::{block_on, tool::SignedArgs};
 
 /// Close a log for ever, naming the one that goes on; signed by the owner
 ///
@@ -20,15 +16,8 @@ pub struct CloseArgs {
     /// The log that goes on: its verifier key, or its origin
     #[arg(long, value_name = "VKEY|ORIGIN")]
     successor: String,
-    /// Print the answer as JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    wait: WaitArgs,
-    #[command(flatten)]
-    key: KeyArg,
-    #[command(flatten)]
-    place: Place,
+    signed: SignedArgs,
 }
 
 /// Runs it.
@@ -37,10 +26,8 @@ pub struct CloseArgs {
 /// A file that cannot be used, or what the service says.
 pub fn run(args: &CloseArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
-        let caller = args.key.read(&args.place.site.dir)?;
-        let service = args.key.service(&args.place).await?;
-        let asked = ("log_close", json!({"successor": args.successor}));
-        let answer = tool::write(&service, &caller, asked, None, args.wait).await?;
-        tool::show(&answer, args.json)
+        let asked = json!({"successor": args.successor});
+        let to = args.signed.open().await?;
+        args.signed.write(&to, "log_close", asked).await
     })
 }

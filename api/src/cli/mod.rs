@@ -4,6 +4,7 @@
 //! service said no, 2 wrong usage or a file that cannot be used, 3 it cannot be told whether it was done.
 
 mod audit;
+mod bar;
 mod bench;
 mod call;
 mod close;
@@ -117,7 +118,13 @@ pub fn main() -> ExitCode {
     match run(cli.command) {
         Ok(code) => code,
         Err(error) => {
-            out::note(format_args!("countersign: {error:#}"));
+            let help = error
+                .downcast_ref::<ClientError>()
+                .and_then(ClientError::help);
+            match help {
+                Some(help) => out::note(format_args!("countersign: {error:#}; {help}")),
+                None => out::note(format_args!("countersign: {error:#}")),
+            }
             ExitCode::from(exit_code(&error))
         }
     }

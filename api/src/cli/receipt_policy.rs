@@ -5,11 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::{
-    block_on,
-    place::{KeyArg, Place},
-    tool::{self, WaitArgs},
-};
+use super::{block_on, tool::SignedArgs};
 
 /// Say what the account takes as a receipt; signed by the owner, and in the place of what was said before
 #[derive(Debug, Args)]
@@ -23,15 +19,8 @@ pub struct ReceiptPolicyArgs {
     /// Another number of keys for one payload type
     #[arg(long, value_name = "TYPE=N", value_parser = threshold_for)]
     threshold_for: Vec<(String, u64)>,
-    /// Print the answer as JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    wait: WaitArgs,
-    #[command(flatten)]
-    key: KeyArg,
-    #[command(flatten)]
-    place: Place,
+    signed: SignedArgs,
 }
 
 /// Runs it.
@@ -40,17 +29,9 @@ pub struct ReceiptPolicyArgs {
 /// A file that cannot be used, or what the service says.
 pub fn run(args: &ReceiptPolicyArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
-        let caller = args.key.read(&args.place.site.dir)?;
-        let service = args.key.service(&args.place).await?;
-        let answer = tool::write(
-            &service,
-            &caller,
-            ("receipt_policy", arguments(args)),
-            None,
-            args.wait,
-        )
-        .await?;
-        tool::show(&answer, args.json)
+        let to = args.signed.open().await?;
+        let asked = arguments(args);
+        args.signed.write(&to, "receipt_policy", asked).await
     })
 }
 

@@ -1,13 +1,13 @@
 //! `countersign recover`: bring back the leaves that a directory has lost.
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use countersign_verifier::policy::Quorum;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{
     Fail, REFUSED,
+    bar::Bar,
     foreign::ReadingArgs,
     foreign::explain,
     local::{self, LocalArg},
@@ -49,21 +49,14 @@ pub fn run(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
     let _held = local.hold()?;
     let parts = Parts::read(&local.dir, &local.name)?;
     let source = args.reading.open(&args.from)?;
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} leaves, {per_sec}, {eta} left");
-    // OK because the template is a constant; a bar without style would only look different.
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.enable_steady_tick(Duration::from_secs(1));
+    let bar = Bar::new();
     let plan = Plan {
         source: &source,
         heads: local::heads(&args.head)?,
-        progress: &|done, all| {
-            bar.set_length(all);
-            bar.set_position(done);
-        },
+        progress: &|done, all| bar.at(done, all),
     };
     let recovered = recover::run(&parts, &plan);
-    bar.finish_and_clear();
+    bar.end();
     let recovered = recovered.map_err(told)?;
     let mut out = Out::stdout();
     if recovered.from.size == recovered.to.size {

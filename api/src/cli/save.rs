@@ -1,15 +1,13 @@
 //! Evidence files on disk: whole or not at all.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
 };
 
 use countersign_verifier::{evidence, hash::leaf_hash};
 
-use crate::client::EvidenceFile;
+use crate::{client::EvidenceFile, files};
 
 /// Why an evidence file was not written.
 #[derive(Debug, thiserror::Error)]
@@ -48,39 +46,18 @@ pub fn make_folder(folder: &Path) -> Result<(), SaveError> {
 /// Writes `<index>.evidence.json` into a folder, durable on return: under another name first, so that nobody ever sees half of it.
 /// Newer evidence of the same leaf replaces older.
 pub fn save(folder: &Path, evidence: &EvidenceFile) -> Result<PathBuf, SaveError> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
     let path = folder.join(file_name(evidence.index));
     if let Some(there) = leaf_in(&path)
         && there != evidence.leaf_hash.to_hex()
     {
         return Err(SaveError::Other { path, there });
     }
-    // Two at once, in one process or in two, have two names.
-    let name = format!(
-        ".{}.{}.{}.tmp",
-        file_name(evidence.index),
-        std::process::id(),
-        COUNT.fetch_add(1, Ordering::Relaxed)
-    );
-    let temporary = folder.join(name);
-    let written = write(&temporary, &evidence.bytes)
-        .and_then(|()| fs::rename(&temporary, &path))
-        .and_then(|()| File::open(folder)?.sync_all());
-    written.map_err(|source| {
-        // What is half written is worth nothing; if it cannot be removed, its name says what it is.
-        let _ = fs::remove_file(&temporary);
-        SaveError::Io {
-            path: path.clone(),
-            source,
-        }
+    let written = files::replace(&path, &evidence.bytes, files::PUBLIC);
+    written.map_err(|source| SaveError::Io {
+        path: path.clone(),
+        source,
     })?;
     Ok(path)
-}
-
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 /// The hash of the leaf whose evidence lies there. A file of another kind under this name is not evidence and may be replaced

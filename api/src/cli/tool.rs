@@ -6,7 +6,11 @@ use clap::Args;
 use countersign_verifier::key::PrivateKey;
 use serde_json::Value;
 
-use super::{UNKNOWN, out, out::Out, place::Service};
+use super::{
+    UNKNOWN, out,
+    out::Out,
+    place::{KeyArg, Place, Service},
+};
 use crate::client::{CallOptions, ClientError, Entry, Retry, ToolAnswer, Wait, new_nonce};
 
 /// Pauses between attempts at a call, in all.
@@ -74,6 +78,39 @@ pub async fn write(
         )
     };
     again(service, call).await
+}
+
+/// Of a command that is one signed write: who signs it, where it goes, how far it is waited for, and how the answer is shown.
+#[derive(Debug, Args)]
+pub struct SignedArgs {
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
+    pub key: KeyArg,
+    #[command(flatten)]
+    pub place: Place,
+}
+
+impl SignedArgs {
+    /// The signer and the service.
+    pub async fn open(&self) -> anyhow::Result<(PrivateKey, Service)> {
+        let caller = self.key.read(&self.place.site.dir)?;
+        Ok((caller, self.key.service(&self.place).await?))
+    }
+
+    /// Signs the call, sends it, and shows what came of it.
+    pub async fn write(
+        &self,
+        (caller, service): &(PrivateKey, Service),
+        tool: &str,
+        arguments: Value,
+    ) -> anyhow::Result<ExitCode> {
+        let answer = write(service, caller, (tool, arguments), None, self.wait).await?;
+        show(&answer, self.json)
+    }
 }
 
 /// Runs a tool that reads: signed with `key`, which says which account is meant, else with the token.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     error::ClientError,
     health::json,
-    http::{Answer, SMALL, cause, send},
+    http::{Answer, SMALL, builder, cause, send, without_certificates},
 };
 
 /// Nothing that is only shown takes longer.
@@ -52,11 +52,9 @@ async fn asked(
     socket: &Path,
     ask: impl FnOnce(Client) -> RequestBuilder,
 ) -> Result<Answer, ClientError> {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = Client::builder()
+    let client = without_certificates(builder(LOOK))
         .unix_socket(socket)
-        .no_proxy()
-        .tls_certs_only([]);
+        .no_proxy();
     let client = client.build().map_err(|e| ClientError::Setup(cause(&e)))?;
     send(ask(client), SMALL).await.map_err(|error| match error {
         // The made-up host would only confuse.

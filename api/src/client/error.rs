@@ -122,6 +122,17 @@ impl ClientError {
             _ => None,
         }
     }
+
+    /// What helps a person at a command line.
+    #[must_use]
+    pub fn help(&self) -> Option<&'static str> {
+        let problem = self.problem()?;
+        // A receipt whose signer is unknown is 401 too, and no token helps it.
+        let is_token = problem.code == "KEY_REQUIRED" || problem.code == "HTTP_401";
+        is_token.then_some(
+            "show a token with --token-file FILE (or COUNTERSIGN_TOKEN); that of a data directory is found with --dir DIR",
+        )
+    }
 }
 
 impl From<Problem> for ClientError {

@@ -2,7 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
-use reqwest::{Method, RequestBuilder, Response, Url, header, redirect};
+use reqwest::{ClientBuilder, Method, RequestBuilder, Response, Url, header, redirect};
 
 use super::{
     error::{ClientError, Problem},
@@ -56,20 +56,9 @@ impl Client {
         if matches!(account, "." | "..") || account.contains('/') {
             return Err(bad("an account's name is one part of a path"));
         }
-        // Whoever uses this as a library may have installed a provider; a second one is refused, and that is right.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT_TIMEOUT)
-            .redirect(redirect::Policy::none());
-        if base.scheme() == "http" {
-            // Without this, a machine without certificates could not even talk to itself.
-            builder = builder.tls_certs_only([]);
-        }
-        if is_loopback(&base) {
-            builder = builder.no_proxy();
-        }
-        let http = builder.build().map_err(|e| ClientError::Setup(cause(&e)))?;
+        let http = builder_for(&base, CONNECT_TIMEOUT)
+            .build()
+            .map_err(|e| ClientError::Setup(cause(&e)))?;
         Ok(Client {
             http,
             base,
@@ -126,6 +115,33 @@ impl Client {
         value.set_sensitive(true);
         request.header(header::AUTHORIZATION, value)
     }
+}
+
+/// What every request of ours goes out by: named, and never sent on to where nobody meant it to go.
+pub(crate) fn builder(connect_timeout: Duration) -> ClientBuilder {
+    // Whoever uses this as a library may have installed a provider; a second one is refused, and that is right.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(connect_timeout)
+        .redirect(redirect::Policy::none())
+}
+
+/// For plain HTTP alone: without this, a machine without certificates could not even talk to itself.
+pub(crate) fn without_certificates(builder: ClientBuilder) -> ClientBuilder {
+    builder.tls_certs_only([])
+}
+
+/// For one address, as its scheme and its host ask: no certificates for plain HTTP, no proxy before this machine itself.
+pub(crate) fn builder_for(url: &Url, connect_timeout: Duration) -> ClientBuilder {
+    let mut builder = builder(connect_timeout);
+    if url.scheme() == "http" {
+        builder = without_certificates(builder);
+    }
+    if is_loopback(url) {
+        builder = builder.no_proxy();
+    }
+    builder
 }
 
 /// Sends a request and reads its answer, up to `limit` bytes.

@@ -37,6 +37,8 @@ pub use submit::{
 };
 pub use token::{Token, TokenError};
 
+pub(crate) use http::{builder, builder_for, without_certificates};
+
 /// Whether a URL is of this machine itself.
 pub(crate) fn is_loopback_url(url: &str) -> bool {
     reqwest::Url::parse(url).is_ok_and(|url| http::is_loopback(&url))

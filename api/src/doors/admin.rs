@@ -7,6 +7,7 @@ use axum::{
     extract::{Path as Named, State},
     routing::{get, post},
 };
+use countersign_log::Stop;
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
 
@@ -54,10 +55,17 @@ async fn status(State(app): State<Arc<App>>) -> axum::Json<Value> {
                 "committed_size": status.committed.size,
                 "committed_root": status.committed.root.to_hex(),
                 "published_size": status.published.size,
-                "read_only": status.stop.map(|s| s.to_string()),
+                // The operator is told more than clients are.
+                "read_only": match account.closed() {
+                    Some(closed) => Some(closed.to_string()),
+                    None => status.stop.map(|stop| match stop {
+                        Stop::Guard(why) => format!("it will not write again as it is: {why}"),
+                        stop => stop.to_string(),
+                    }),
+                },
                 "publication_trouble": status.publication.map(|e| e.to_string()),
                 "clock_offset_ms": status.clock_offset_ms,
-                "owner_signatures_forgeable": app.owner_is_forgeable(),
+                "owner_forgeable": app.owner_is_forgeable(),
             });
             witnessing::show(&status.witnesses, &mut row);
             row

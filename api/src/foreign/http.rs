@@ -2,7 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
-use reqwest::{Response, StatusCode, Url, header, redirect};
+use reqwest::{Response, StatusCode, Url, header};
 
 use super::ForeignError;
 use crate::client::Token;
@@ -50,21 +50,8 @@ impl Http {
         if base.query().is_some() || base.fragment().is_some() {
             return Err(bad("it must end with its path"));
         }
-        // Whoever uses this as a library may have installed a provider; a second one is refused, and that is right.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(TIMEOUT)
-            .redirect(redirect::Policy::none());
-        if base.scheme() == "http" {
-            // Without this, a machine without certificates could not even talk to itself.
-            builder = builder.tls_certs_only([]);
-        }
-        if crate::client::is_loopback_url(text) {
-            builder = builder.no_proxy();
-        }
-        let client = builder
+        let client = crate::client::builder_for(&base, CONNECT_TIMEOUT).timeout(TIMEOUT);
+        let client = client
             .build()
             .map_err(|e| ForeignError::Setup(e.to_string()))?;
         Ok(Http {

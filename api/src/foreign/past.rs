@@ -11,7 +11,7 @@ use countersign_verifier::{
     hash::{Hash, node_hash},
     range::Range,
     tile::{WIDTH, tile_at},
-    tree::{verify_consistency, verify_node},
+    tree::{complete_nodes, verify_consistency, verify_node},
 };
 
 use super::{Foreign, ForeignError};
@@ -61,7 +61,7 @@ pub fn past(log: &Foreign, old: u64, size: u64, root: &Hash) -> Result<Past, For
 pub fn edge(log: &Foreign, size: u64, root: &Hash) -> Result<Range, ForeignError> {
     let fetching = Fetching::of(log, size);
     let prover = Prover::new(&fetching, size);
-    let nodes: Result<Vec<Hash>, StoreError> = places(size)
+    let nodes: Result<Vec<Hash>, StoreError> = complete_nodes(size)
         .map(|(level, index)| prover.node(level, index))
         .collect();
     let nodes = nodes.map_err(|error| fetching.error(&error))?;
@@ -85,7 +85,7 @@ pub fn apart(
 ) -> Result<Option<Node>, ForeignError> {
     let fetching = Fetching::of(log, size);
     let prover = Prover::new(&fetching, size);
-    for (at, (level, index)) in places(earlier.size()).enumerate() {
+    for (at, (level, index)) in complete_nodes(earlier.size()).enumerate() {
         let read = || Ok((prover.node(level, index)?, prover.node_path(level, index)?));
         let (hash, path) = read().map_err(|error: StoreError| fetching.error(&error))?;
         verify_node(&hash, level, index, size, &path, root)
@@ -100,13 +100,6 @@ pub fn apart(
         }
     }
     Ok(None)
-}
-
-/// Level and index of each node of the edge of a tree of `size` leaves, largest first.
-fn places(size: u64) -> impl Iterator<Item = (u8, u64)> {
-    let levels = (0..63_u8).rev().filter(move |level| size >> level & 1 == 1);
-    // What lies left of it are the larger ones: the size's digits above.
-    levels.map(move |level| (level, (size >> level) - 1))
 }
 
 /// The path of an edge's node to the root: what is right of it in one, then what is left, nearest first.

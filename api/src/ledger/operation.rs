@@ -234,11 +234,7 @@ fn takes(state: &State, operation: &Operation, at: u64) -> Result<(), Problem> {
 
 /// What every write is told once the log is closed; what was written before is answered as ever.
 pub(super) fn is_closed(closed: &Closed) -> Problem {
-    let why = format!(
-        "the log was closed at index {}; it goes on as {}",
-        closed.index, closed.successor
-    );
-    Problem::new(Code::LogClosed, why)
+    Problem::new(Code::LogClosed, closed.to_string())
         .with("closed_index", closed.index)
         .with("successor", closed.successor.as_str())
 }

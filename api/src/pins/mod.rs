@@ -2,7 +2,8 @@
 //!
 //! A folder of plain files, a folder a log: `log.json` says which log, under which key, and where it is read; `<size>.checkpoint`
 //! is a head as the log signed it; `<size>.edge` holds the nodes of its tree's edge, without which a stranger could not be shown
-//! that a later tree is none that it grew into; `<size>-<size>.fork.json` is that evidence.
+//! that a later tree is none that it grew into; `<size>-<size>.<root>.fork.json` is
+//! that evidence, and beside it `.now` the head that contradicts, by the beginning of its root.
 
 mod compare;
 mod store;

@@ -1,8 +1,7 @@
 //! The folder of pins.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -15,6 +14,8 @@ use countersign_verifier::{
     vkey::VerifierKey,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::files;
 
 const FORMAT: &str = "countersign.pins/1";
 
@@ -101,12 +102,17 @@ impl Pinned {
         self.heads.last().expect("Pinned::newest")
     }
 
-    /// Keeps a file beside the heads.
+    /// Keeps a file beside the heads. One of that name is left as it is: what shows a rewritten history is never lost to what shows
+    /// it once more.
     ///
     /// # Errors
     /// [`PinError::Io`].
     pub fn keep(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, PinError> {
-        write(&self.folder.join(name), bytes)
+        let path = self.folder.join(name);
+        if path.exists() {
+            return Ok(path);
+        }
+        write(&path, bytes)
     }
 }
 
@@ -266,26 +272,8 @@ fn head(path: &Path, origin: &str, key: &VerifierKey) -> Result<Head, PinError> 
     })
 }
 
-/// Writes a file whole or not at all, durable on return.
 fn write(path: &Path, bytes: &[u8]) -> Result<PathBuf, PinError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
-    let written = (|| {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
-    })();
-    if written.is_err() {
-        // What is half written is worth nothing; if it cannot be removed, its name says what it is.
-        let _ = fs::remove_file(&temporary);
-    }
-    written.map_err(|source| io_error(path, source))?;
+    files::replace(path, bytes, files::PUBLIC).map_err(|source| io_error(path, source))?;
     Ok(path.into())
 }
 

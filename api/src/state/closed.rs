@@ -1,5 +1,7 @@
 //! The end of a log: what its owner says last.
 
+use std::fmt;
+
 use countersign_verifier::{key::IdentityId, operation::Operation, vkey::VerifierKey};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,6 +23,16 @@ pub struct Closed {
     pub index: u64,
     /// The log that goes on: its verifier key, or its origin.
     pub successor: String,
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the log was closed at index {}, and will never take a write again; it goes on as {}",
+            self.index, self.successor
+        )
+    }
 }
 
 /// Arguments of `log_close`.

@@ -9,14 +9,16 @@ use countersign_verifier::{hash::Hash, vkey::VerifierKey};
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
+mod forked;
 mod verbs;
 
 pub use verbs::{SUBMIT, Submit, TRACK, Track};
 
 /// An account tracks at most so many logs: each is a row of every snapshot.
 pub const TRACKED_MAX: usize = 1_000;
-/// Heads that are kept of each log.
-const KEPT_MAX: usize = 64;
+/// Heads that are kept of each log, the newest by leaf, and the last proved one in any case. With one more the oldest is forgotten:
+/// its leaf stands for ever, and another root of its size is then no longer found out here.
+pub const KEPT_MAX: usize = 64;
 
 /// What became of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,7 +88,7 @@ pub struct Tracked {
     pub proved: Option<Seen>,
     /// Since when heads come that nothing proves: the log time of the first after the last proved one.
     pub unproven_since: Option<u64>,
-    /// The two leaves that show a fork, the first one that was found.
+    /// The two leaves that show a fork, the first one that was found; twice the same where one leaf holds evidence of it.
     pub fork: Option<(u64, u64)>,
     /// The newest heads, by leaf.
     kept: OrdMap<u64, Seen>,
@@ -106,8 +108,23 @@ impl Tracked {
             .find(|seen| seen.size == size && seen.root != *root)
     }
 
+    /// How many heads are kept.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Says in an effect which head gives way to the one that it takes in.
+    fn forgets(&self, effect: &mut serde_json::Map<String, serde_json::Value>) {
+        if self.kept.len() >= KEPT_MAX
+            && let Some((index, _)) = self.kept.get_min()
+        {
+            effect.insert("forgets".into(), (*index).into());
+        }
+    }
+
     /// Takes in a head, and forgets the oldest where there are too many.
-    fn take(&mut self, seen: Seen, against: Option<u64>) {
+    fn take(&mut self, seen: Seen, against: u64) {
         match seen.outcome {
             Outcome::Consistent => {
                 self.proved = Some(seen.clone());
@@ -118,8 +135,7 @@ impl Tracked {
             }
             Outcome::Stale => {}
             Outcome::Fork => {
-                let pair = against.map(|against| (against, seen.index));
-                self.fork = self.fork.or(pair);
+                self.fork.get_or_insert((against, seen.index));
             }
         }
         self.kept.insert(seen.index, seen);

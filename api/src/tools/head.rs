@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::Problem,
-    state::head::{Seen, Submit, Track, Tracked},
+    state::head::{KEPT_MAX, Seen, Submit, Track, Tracked},
 };
 
 /// `head_track`.
@@ -27,7 +27,7 @@ pub const TRACK: Tool = Tool {
 /// `head_submit`.
 pub const SUBMIT: Tool = Tool {
     name: "head_submit",
-    summary: "Records a signed head of a tracked log, and what it is beside those before it: `consistent` (the first, or proved), `unproven`, `stale` (older, no fault) or `fork`. Signed by any identity; the head counts by its log's signature.",
+    summary: "Records a signed head of a tracked log, and what it is beside those before it: `consistent` (the first, or proved), `unproven`, `stale` (older, no fault) or `fork`. Signed by any identity; the head counts by its log's signature. In the place of a head, evidence of a fork that somebody else has found is taken, judged by the log's key alone. `forgets` in the answer is the leaf of the head that is no longer compared: the newest 64 and the last proved one are.",
     arguments: schema::<Submit>,
     result: any_object,
     example: r#"{"checkpoint":"go.sum database tree\n6476701\nmb8QLQIs0Z0yP5Cstq6guj87oXWeC9gEM8oVikmm9Wk=\n\n— sum.golang.org Az3g…\n"}"#,
@@ -65,6 +65,8 @@ pub fn row(tracked: &Tracked) -> Value {
         "vkey": tracked.key.to_string(),
         "tracked_index": tracked.index,
         "proved": tracked.proved.as_ref().map(head),
+        "kept": tracked.kept(),
+        "kept_max": KEPT_MAX,
     });
     if let Some(since) = tracked.unproven_since {
         row["unproven_since"] = spell(since).into();

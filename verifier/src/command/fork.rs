@@ -123,7 +123,38 @@ fn claim(fork: &Fork) -> String {
             "differs", node.index, node.level
         );
     }
+    lines += &format!("  {:<10} {}\n", "meaning", meaning(fork));
     lines + "not verified: `fork verify` does that\n"
+}
+
+/// What the two would mean, were they signed as they say.
+fn meaning(fork: &Fork) -> String {
+    let head = |text: &String| {
+        let note = Note::parse(text.as_bytes()).ok()?;
+        Checkpoint::parse(note.text).ok()
+    };
+    let [Some(one), Some(other)] = fork.checkpoints.each_ref().map(head) else {
+        return "none: one of them is no checkpoint".into();
+    };
+    let claim = match &fork.node {
+        None if one.size != other.size => {
+            return "none: two sizes, and no node that differs".into();
+        }
+        None if one.root == other.root => return "none: they are the same head".into(),
+        None => format!("two trees of {} leaves with different roots", one.size),
+        Some(node) => {
+            let start = u128::from(node.index) << node.level;
+            let end = start + (1 << node.level) - 1;
+            format!(
+                "leaves {start} to {end} are not the same in the trees of {} and of {} leaves",
+                one.size, other.size
+            )
+        }
+    };
+    format!(
+        "if it holds, the log has FORKED: {claim}; {}",
+        render::MEANING
+    )
 }
 
 fn said(note: &Note<'_>) -> String {

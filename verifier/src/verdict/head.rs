@@ -80,8 +80,9 @@ impl Head {
         let (counted, ahead): (Vec<_>, Vec<_>) = cosignatures
             .into_iter()
             .partition(|c| limit.is_none_or(|limit| c.time <= limit));
-        let earliest_s = quorum_time(policy, &counted);
-        let witnessed = witnessed(policy, &counted, &ahead, asked, earliest_s);
+        let times = quorum_times(policy, &counted);
+        let witnessed = witnessed(policy, &counted, &ahead, asked, times.map(|(_, last)| last));
+        let earliest_s = times.map(|(first, _)| first);
         let cosigners = counted.into_iter().map(cosigner).collect();
         let signed = found(Status::Pass, signed);
         Ok(Self {
@@ -142,9 +143,9 @@ impl Head {
     }
 }
 
-/// When the first witness of a smallest quorum cosigned: later cosignatures are left out as long as the
-/// quorum is met without them, so that a witness that no quorum needs has no say.
-fn quorum_time(policy: &Policy, counted: &[Cosignature]) -> Option<u64> {
+/// When the first and the last witness of a smallest quorum cosigned: later cosignatures are left out as long as
+/// the quorum is met without them, so that a witness that no quorum needs has no say.
+fn quorum_times(policy: &Policy, counted: &[Cosignature]) -> Option<(u64, u64)> {
     policy.quorum()?;
     let met = |kept: &[&Cosignature]| policy.quorum_met(&marks(policy, kept));
     let mut kept: Vec<&Cosignature> = counted.iter().collect();
@@ -160,7 +161,8 @@ fn quorum_time(policy: &Policy, counted: &[Cosignature]) -> Option<u64> {
             at += 1;
         }
     }
-    kept.iter().map(|c| c.time).min()
+    let times = || kept.iter().map(|c| c.time);
+    times().min().zip(times().max())
 }
 
 fn marks(policy: &Policy, cosignatures: &[&Cosignature]) -> Vec<bool> {
@@ -176,7 +178,7 @@ fn witnessed(
     counted: &[Cosignature],
     ahead: &[Cosignature],
     asked: bool,
-    earliest_s: Option<u64>,
+    met_s: Option<u64>,
 ) -> Found {
     let dated = |c: &Cosignature| format!("{} at {}", c.name, Millis(c.time.saturating_mul(1000)));
     let list = |of: &[Cosignature]| of.iter().map(dated).collect::<Vec<_>>().join(", ");
@@ -187,7 +189,11 @@ fn witnessed(
                 "the policy asks for no witness (quorum none)",
             );
         }
-        Some(quorum) if earliest_s.is_some() => format!("quorum {quorum} met by {}", list(counted)),
+        Some(quorum) if let Some(met_s) = met_s => format!(
+            "quorum {quorum} met by {}; so this tree and all in it existed by {}",
+            list(counted),
+            Millis(met_s.saturating_mul(1000))
+        ),
         Some(quorum) if counted.is_empty() => {
             format!("signed by the log, but by no witness of quorum {quorum}")
         }
@@ -205,7 +211,7 @@ fn witnessed(
         );
     }
     (
-        if earliest_s.is_some() {
+        if met_s.is_some() {
             Status::Pass
         } else {
             Status::Fail

@@ -75,7 +75,7 @@ fn a_fork_is_told_in_words() {
         "  second     13 leaves, root ",
         "  fork       the log signed a tree of 13 leaves that does not extend its tree of 7: leaves 6 to 6,",
         "  meaning    no log that keeps its promise can sign both;",
-        "holds",
+        "holds: this log has FORKED",
     ]) {
         assert!(line.starts_with(start), "{line}");
     }
@@ -84,6 +84,10 @@ fn a_fork_is_told_in_words() {
     let (code, out) = desk.run("show ./node.json");
     assert_eq!(code, 0);
     assert!(out.contains("differs    node 6 of level 0: "), "{out}");
+    assert!(
+        out.contains("  meaning    if it holds, the log has FORKED: leaves 6 to 6 are not the same in the trees of 7 and of 13 leaves; no log"),
+        "{out}"
+    );
     assert!(
         out.ends_with("not verified: `fork verify` does that\n"),
         "{out}"
@@ -140,6 +144,7 @@ fn witnesses_on_both_branches_are_named() {
         (&value["verdict"], &value["origin"]),
         (&json!("holds"), &json!("log.example/a"))
     );
+    assert_eq!(value["forked"], json!(true));
     assert_eq!(value["heads"][0]["cosigners"][1]["name"], "pq");
     assert_eq!(
         (&value["heads"][1]["size"], &value["leaves"]),
@@ -162,7 +167,11 @@ fn exit_codes_say_which() {
     };
     desk.put("same.json", same.to_json());
     for (line, code, last) in [
-        ("verify ./node.json --policy ./other", 0, "holds"),
+        (
+            "verify ./node.json --policy ./other",
+            0,
+            "holds: this log has FORKED",
+        ),
         ("verify ./honest.json --policy ./policy", 1, "does not hold"),
         ("verify ./same.json --policy ./policy", 1, "does not hold"),
         ("verify ./bad.json --policy ./policy", 1, "does not hold"),
@@ -181,7 +190,7 @@ fn exit_codes_say_which() {
         (
             "verify ./newer.json ./node.json --policy ./policy",
             3,
-            "holds",
+            "holds: this log has FORKED",
         ),
         (
             "show ./newer.json",

@@ -3,21 +3,25 @@
 use std::{
     fs::{self, File},
     io::{self, Read},
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use countersign_verifier::limits::NOTE_BYTES_MAX;
+use countersign_verifier::{
+    fork::{Fork, ForkError},
+    limits::NOTE_BYTES_MAX,
+};
 
 use super::leaf::{self, Bring};
 use crate::{
     cli::{
-        block_on,
+        Fail, REFUSED, UNKNOWN, block_on,
         foreign::{ReadingArgs, explain},
+        out,
         place::Place,
-        tool::WaitArgs,
+        tool::{self, WaitArgs},
     },
     foreign::Foreign,
 };
@@ -35,8 +39,12 @@ Exit codes:
   3  recorded as unproven, or it cannot be told whether it was recorded")]
 pub struct SubmitArgs {
     /// The log: the URL that its tiles lie under, a folder of static tiles, a data directory; or a checkpoint's file
-    #[arg(value_name = "URL|DIR|FILE|-")]
-    log: String,
+    #[arg(value_name = "URL|DIR|FILE|-", required_unless_present = "evidence")]
+    log: Option<String>,
+    /// Record a fork of a tracked log, by a file of evidence as witnesses, `pin check` and others give it: it is judged by the
+    /// tracked key
+    #[arg(long, value_name = "FILE", conflicts_with = "log")]
+    evidence: Option<PathBuf>,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -49,10 +57,15 @@ pub struct SubmitArgs {
 }
 
 pub(super) fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
-    let (log, note): (Option<Foreign>, String) = if is_file(&args.log) {
-        (None, read(&args.log)?)
+    let named = match (&args.log, &args.evidence) {
+        (Some(log), _) => log,
+        (None, Some(file)) => return evidence(args, file),
+        (None, None) => bail!("name a log, a checkpoint's file or --evidence"),
+    };
+    let (log, note): (Option<Foreign>, String) = if is_file(named) {
+        (None, read(named)?)
     } else {
-        let log = args.reading.open(&args.log)?;
+        let log = args.reading.open(named)?;
         let note = log.checkpoint().map_err(explain)?;
         (Some(log), note)
     };
@@ -77,6 +90,31 @@ pub(super) fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
         wait: args.wait,
         json: args.json,
     })
+}
+
+/// Evidence goes as it is: the service judges it by the tracked key, as anybody could.
+fn evidence(args: &SubmitArgs, file: &Path) -> anyhow::Result<ExitCode> {
+    let text = fs::read(file).with_context(|| file.display().to_string())?;
+    let fork = Fork::parse(&text).map_err(|error| Fail {
+        code: match error {
+            ForkError::Newer { .. } => UNKNOWN,
+            ForkError::TooLarge { .. } | ForkError::Form(_) => REFUSED,
+        },
+        message: format!("{}: {error}", file.display()),
+    })?;
+    let body = String::from_utf8_lossy(&fork.to_json()).into_owned();
+    let answer = block_on(async {
+        let service = args.place.service().await?;
+        let posted = service.client.post_head(body, args.wait.options());
+        posted.await.map_err(|error| service.explain(error))
+    })?;
+    out::note(format_args!(
+        "{}: FORK: the evidence is a leaf of the account now",
+        fork.origin()
+    ));
+    tool::show(&answer, args.json)?;
+    // As of a head that is one: a log that has forked is what does not hold.
+    Ok(ExitCode::from(REFUSED))
 }
 
 fn is_file(log: &str) -> bool {

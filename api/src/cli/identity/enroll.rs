@@ -9,9 +9,8 @@ use serde_json::json;
 use crate::cli::{
     enrol::class,
     keys, out,
-    place::{KeyArg, Place},
     possession::{Claim, proof},
-    tool::{self, WaitArgs},
+    tool::SignedArgs,
 };
 
 /// Enroll a public key under a name; signed by the owner
@@ -34,22 +33,14 @@ pub struct EnrollArgs {
     /// What it may be, by the account's policy; more than once for several [default: agent]
     #[arg(long = "role", value_name = "ROLE")]
     roles: Vec<String>,
-    /// Print the answer as JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    wait: WaitArgs,
-    #[command(flatten)]
-    key: KeyArg,
-    #[command(flatten)]
-    place: Place,
+    signed: SignedArgs,
 }
 
 pub(super) async fn run(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
     let (public, private) = keys::public(&args.public_key)?;
-    let caller = args.key.read(&args.place.site.dir)?;
-    let service = args.key.service(&args.place).await?;
-    let origin = service.origin().await?;
+    let to = args.signed.open().await?;
+    let origin = to.1.origin().await?;
     let claim = Claim {
         origin: &origin,
         identity: public.identity(),
@@ -68,13 +59,5 @@ pub(super) async fn run(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
             args.name
         )),
     }
-    let answer = tool::write(
-        &service,
-        &caller,
-        ("identity_enroll", arguments),
-        None,
-        args.wait,
-    )
-    .await?;
-    tool::show(&answer, args.json)
+    args.signed.write(&to, "identity_enroll", arguments).await
 }

@@ -10,9 +10,9 @@ use serde_json::json;
 use crate::cli::{
     enrol::{Row, find, named},
     keys, out,
-    place::{KeyArg, Place, Service},
+    place::Service,
     possession::{Claim, proof},
-    tool::{self, WaitArgs},
+    tool::SignedArgs,
 };
 
 /// Give an identity another key; its id stays. Signed with its present key, or by the owner
@@ -27,22 +27,15 @@ pub struct RotateArgs {
     /// The proof that the key is at hand: what `key prove --identity` printed, or the private key
     #[arg(long, value_name = "FILE")]
     possession: Option<PathBuf>,
-    /// Print the answer as JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    wait: WaitArgs,
-    #[command(flatten)]
-    key: KeyArg,
-    #[command(flatten)]
-    place: Place,
+    signed: SignedArgs,
 }
 
 pub(super) async fn run(args: &RotateArgs) -> anyhow::Result<ExitCode> {
     let (public, private) = keys::public(&args.public_key)?;
-    let caller = args.key.read(&args.place.site.dir)?;
-    let service = args.key.service(&args.place).await?;
-    let row = target(&service, &caller, args.identity.as_deref()).await?;
+    let to = args.signed.open().await?;
+    let (caller, service) = &to;
+    let row = target(service, caller, args.identity.as_deref()).await?;
     let Some(class) = Class::from_name(&row.class) else {
         bail!(
             "{} is of class {:?}, which this release does not know",
@@ -62,20 +55,13 @@ pub(super) async fn run(args: &RotateArgs) -> anyhow::Result<ExitCode> {
         arguments["possession"] = signature.into();
     }
     let own = base64::encode(&caller.public().spki_der()) == row.public_key;
-    let answer = tool::write(
-        &service,
-        &caller,
-        ("identity_rotate", arguments),
-        None,
-        args.wait,
-    )
-    .await?;
+    let code = args.signed.write(&to, "identity_rotate", arguments).await?;
     if own {
         out::note(
             "from the next leaf on the key that signed this counts no more: sign with the new one (--key)",
         );
     }
-    tool::show(&answer, args.json)
+    Ok(code)
 }
 
 /// The identity of this id or name, or the caller's own: the one whose present key the caller's is.

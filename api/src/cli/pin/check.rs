@@ -16,7 +16,12 @@ use super::{
 };
 use crate::{
     cli::{
-        REFUSED, UNKNOWN, audit::now_s, evidence::worst, exit_code, foreign::ReadingArgs, out::Out,
+        REFUSED, UNKNOWN, UNUSABLE,
+        audit::now_s,
+        evidence::worst,
+        exit_code,
+        foreign::ReadingArgs,
+        out::{self, Out},
     },
     pins::{PinError, Pinned, Pins},
 };
@@ -79,7 +84,12 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     for pinned in &all {
         let shown = match look(args, &pins, pinned, eras.as_ref()) {
             Ok(shown) => shown,
-            Err(error) if error.is::<PinError>() => return Err(error),
+            Err(error) if error.is::<PinError>() => {
+                // The others are looked at all the same.
+                out::note(format_args!("countersign: {error:#}"));
+                codes.push(UNUSABLE);
+                continue;
+            }
             Err(error) => {
                 let code = exit_code(&error);
                 show::failed(pinned, error, if code == REFUSED { code } else { UNKNOWN })

@@ -95,7 +95,9 @@ fn keep(
     (now, note): (&Checkpoint, &str),
     fork: Option<&Fork>,
 ) -> Result<(PathBuf, Option<PathBuf>), PinError> {
-    let sizes = format!("{}-{}", against.checkpoint.size, now.size);
+    // By the root too: a log that was rewritten once may be rewritten twice at one size, and each is evidence of its own.
+    let root = &now.root.to_hex()[..16];
+    let sizes = format!("{}-{}.{root}", against.checkpoint.size, now.size);
     let kept = pinned.keep(&format!("{sizes}.now"), note.as_bytes())?;
     let file = format!("{sizes}.fork.json");
     let evidence = fork.map(|fork| pinned.keep(&file, &fork.to_json()));

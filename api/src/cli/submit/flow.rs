@@ -158,11 +158,11 @@ impl Work {
         let envelopes = batch.envelopes();
         let note =
             |error: &ClientError, pause: Duration| progress.waiting(&error.to_string(), pause);
-        let mut answers = self
+        let submitted = self
             .client
-            .submit_all(&envelopes, &self.options, self.patience, note)
-            .await
-            .into_iter();
+            .submit_all(&envelopes, &self.options, self.patience, note);
+        let why = "the service has not answered yet; still waiting";
+        let mut answers = progress.told(why, submitted).await.into_iter();
         progress.goes_on();
         let mut outcomes = Vec::with_capacity(batch.rows.len());
         for next in batch.rows {
@@ -185,13 +185,18 @@ impl Work {
             });
         }
         if let Some(folder) = &self.folder {
-            self.fetch_all(folder, &mut outcomes).await;
+            self.fetch_all(folder, &mut outcomes, progress).await;
         }
         outcomes
     }
 
     /// Fetches and saves the evidence of what is in the log.
-    async fn fetch_all(&self, folder: &std::path::Path, outcomes: &mut [Outcome]) {
+    async fn fetch_all(
+        &self,
+        folder: &std::path::Path,
+        outcomes: &mut [Outcome],
+        progress: &Progress,
+    ) {
         let accepted = |outcome: &Outcome| match &outcome.answer {
             Answer::Accepted(accepted) => Some(accepted.clone()),
             _ => None,
@@ -206,8 +211,12 @@ impl Work {
             while fetches.len() < FETCHES
                 && let Some((i, accepted)) = due.pop_front()
             {
-                let (work, folder) = (self.clone(), folder.to_owned());
-                fetches.spawn(async move { (i, work.fetch(&folder, &accepted).await) });
+                let (work, folder, progress) = (self.clone(), folder.to_owned(), progress.clone());
+                fetches.spawn(async move {
+                    let why = work.waits_for(accepted.index);
+                    let fetched = work.fetch(&folder, &accepted);
+                    (i, progress.told(&why, fetched).await)
+                });
             }
             match fetches.join_next().await {
                 Some(Ok((i, evidence))) => {
@@ -221,6 +230,15 @@ impl Work {
                 None => break,
             }
         }
+    }
+
+    /// What is said while evidence does not come.
+    fn waits_for(&self, index: u64) -> String {
+        format!(
+            "leaf {index} is in the log, and under no head yet that its witnesses have cosigned: too few of them answer. Waiting up to {} s \
+             for its evidence",
+            self.patience.as_secs()
+        )
     }
 
     async fn fetch(

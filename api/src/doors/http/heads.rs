@@ -10,6 +10,7 @@ use axum::{
 use countersign_verifier::{
     add_checkpoint::AddCheckpoint,
     dsse::Envelope,
+    fork::Fork,
     hash::sha256,
     leaf::{Leaf, Millis},
     limits::ADD_CHECKPOINT_BYTES_MAX,
@@ -43,10 +44,11 @@ pub(super) async fn submit(
 }
 
 /// What was posted.
-struct Posted {
-    note: String,
-    /// Where the proof begins, if there is one.
-    proof: Option<(u64, Vec<String>)>,
+enum Posted {
+    /// A note, and where its proof begins, if there is one.
+    Head(String, Option<(u64, Vec<String>)>),
+    /// Evidence of a fork.
+    Fork(Fork),
 }
 
 async fn take(
@@ -63,7 +65,11 @@ async fn take(
     let (bytes, _held) = body::read(app, request, ADD_CHECKPOINT_BYTES_MAX).await?;
     let version = account.reader().version();
     let posted = Posted::parse(&bytes, &version)?;
-    let envelope = match version.head_recorded(&posted.note, posted.proof.is_some()) {
+    let known = match &posted {
+        Posted::Head(note, proof) => version.head_recorded(note, proof.is_some()),
+        Posted::Fork(fork) => version.fork_recorded(fork),
+    };
+    let envelope = match known {
         Some(index) => recorded(&account, index).await?,
         None => ask_service(app, &account, &version, &posted)?,
     };
@@ -84,23 +90,52 @@ async fn take(
 }
 
 impl Posted {
-    /// A note alone, or as in add-checkpoint: `old` and a size, hashes, an empty line, the note.
+    /// A note alone, or as in add-checkpoint: `old` and a size, hashes, an empty line, the note. Or a file of evidence, which is JSON
+    /// as no note is.
     fn parse(bytes: &[u8], version: &state::State) -> Result<Posted, Problem> {
         let malformed =
             |why: &dyn std::fmt::Display| Problem::new(Code::Malformed, why.to_string());
+        if bytes.trim_ascii_start().starts_with(b"{") {
+            let mut fork = Fork::parse(bytes).map_err(|e| malformed(&e))?;
+            for text in &mut fork.checkpoints {
+                let note = Note::parse(text.as_bytes()).map_err(|e| malformed(&e))?;
+                *text = bare(&note, version);
+            }
+            return Ok(Posted::Fork(fork));
+        }
         if !bytes.starts_with(b"old ") {
             let note = Note::parse(bytes).map_err(|e| malformed(&e))?;
-            return Ok(Posted {
-                note: bare(&note, version),
-                proof: None,
-            });
+            return Ok(Posted::Head(bare(&note, version), None));
         }
         let asked = AddCheckpoint::parse(bytes).map_err(|e| malformed(&e))?;
         let hashes: Vec<String> = asked.proof.iter().map(|hash| hash.to_base64()).collect();
-        Ok(Posted {
-            note: bare(&asked.note, version),
-            proof: (!hashes.is_empty()).then_some((asked.old, hashes)),
-        })
+        let proof = (!hashes.is_empty()).then_some((asked.old, hashes));
+        Ok(Posted::Head(bare(&asked.note, version), proof))
+    }
+
+    /// As arguments of `head_submit`.
+    fn arguments(&self, version: &state::State) -> Result<Value, Problem> {
+        let (note, proof) = match self {
+            Posted::Head(note, proof) => (note, proof),
+            Posted::Fork(fork) => {
+                let text = String::from_utf8_lossy(&fork.to_json()).into_owned();
+                return Ok(json!({"evidence": text}));
+            }
+        };
+        let mut arguments = json!({"checkpoint": note});
+        if let Some((old, proof)) = proof {
+            let origin = note.split('\n').next().unwrap_or_default();
+            let proved = version.heads.get(origin).and_then(|t| t.proved.as_ref());
+            if let Some(proved) = proved.filter(|proved| proved.size != *old) {
+                let why = format!(
+                    "the proof begins at size {old}, and the last proved head has {}",
+                    proved.size
+                );
+                return Err(Problem::new(Code::ProofInvalid, why).with("from", proved.size));
+            }
+            arguments["proof"] = proof.clone().into();
+        }
+        Ok(arguments)
     }
 }
 
@@ -145,19 +180,7 @@ fn ask_service(
     version: &state::State,
     posted: &Posted,
 ) -> Result<Envelope, Problem> {
-    let mut arguments = json!({"checkpoint": posted.note});
-    if let Some((old, proof)) = &posted.proof {
-        let origin = posted.note.split('\n').next().unwrap_or_default();
-        let proved = version.heads.get(origin).and_then(|t| t.proved.as_ref());
-        if let Some(proved) = proved.filter(|proved| proved.size != *old) {
-            let why = format!(
-                "the proof begins at size {old}, and the last proved head has {}",
-                proved.size
-            );
-            return Err(Problem::new(Code::ProofInvalid, why).with("from", proved.size));
-        }
-        arguments["proof"] = proof.clone().into();
-    }
+    let arguments = posted.arguments(version)?;
     let operation = Operation {
         tool: head::SUBMIT.tool.into(),
         log: account.origin.clone(),

@@ -5,6 +5,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use serde_json::json;
 
 use super::{Shared, body, token};
 use crate::{
@@ -24,13 +25,13 @@ pub(super) async fn health(State(app): State<Shared>, headers: HeaderMap) -> Res
 }
 
 pub(super) async fn ready(State(app): State<Shared>) -> Response {
-    let writing = app.is_writing();
-    let status = if writing {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
-    body::json(status, format!("{{\"ready\":{writing}}}"))
+    match app.not_ready() {
+        None => body::json(StatusCode::OK, "{\"ready\":true}".into()),
+        Some(why) => body::json(
+            StatusCode::SERVICE_UNAVAILABLE,
+            json!({"ready": false, "why": why}).to_string(),
+        ),
+    }
 }
 
 pub(super) async fn metrics(State(app): State<Shared>, headers: HeaderMap) -> Response {

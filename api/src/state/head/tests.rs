@@ -1,4 +1,5 @@
 use countersign_verifier::{
+    fork::{Fork, Node},
     hash::{EMPTY_ROOT, leaf_hash},
     leaf::Millis,
     operation::Operation,
@@ -189,6 +190,86 @@ fn a_head_is_consistent_unproven_stale_or_a_fork() {
     }
 }
 
+/// Evidence with a node: a tree of one leaf, and one of two that begins otherwise.
+fn two_sizes() -> Fork {
+    let [one, other, second] = [b"one", b"two", b"six"].map(|leaf| leaf_hash(leaf));
+    Fork {
+        checkpoints: [note(1, &one), note(2, &hash_of(&[other, second]))],
+        node: Some(Node {
+            level: 0,
+            index: 0,
+            hashes: [one, other],
+            paths: [Vec::new(), vec![second]],
+        }),
+    }
+}
+
+#[test]
+fn evidence_of_a_fork_is_judged_by_the_tracked_key_alone() {
+    let fresh = || tracking(ORIGIN, &signer().vkey().to_string());
+    let evidence = |fork: &Fork| json!({"evidence": String::from_utf8(fork.to_json()).unwrap()});
+    let one_size = Fork {
+        checkpoints: [note(5, &leaf_hash(b"a")), note(5, &leaf_hash(b"b"))],
+        node: None,
+    };
+    for (fork, size, leaves) in [
+        (one_size.clone(), 5, Value::Null),
+        (two_sizes(), 2, json!({"start": 0, "end": 1})),
+    ] {
+        let mut state = fresh();
+        let effect = submit(&mut state, evidence(&fork)).unwrap();
+        assert_eq!(effect["outcome"], "fork");
+        assert_eq!(
+            (
+                &effect["size"],
+                effect.get("leaves").cloned().unwrap_or_default()
+            ),
+            (&json!(size), leaves)
+        );
+        let tracked = state.heads.get(ORIGIN).unwrap();
+        assert_eq!((tracked.fork, &tracked.proved), (Some((1, 1)), &None));
+        assert_eq!(state.fork_recorded(&fork), Some(1));
+        // Its second head is compared from now on.
+        let effect = submit(&mut state, alone(&note(size, &leaf_hash(b"c")))).unwrap();
+        assert_eq!(effect["outcome"], "fork");
+    }
+    let mut wrong = two_sizes();
+    wrong.node.as_mut().unwrap().paths[1].clear();
+    let same = Fork {
+        checkpoints: [head(5), head(5)],
+        node: None,
+    };
+    let mut unsigned = one_size.clone();
+    unsigned.checkpoints[1] = unsigned.checkpoints[1].replace("\n5\n", "\n6\n");
+    let mut elsewhere = one_size;
+    elsewhere.checkpoints[0] = elsewhere.checkpoints[0].replace(ORIGIN, "example.com/none");
+    let text = String::from_utf8(two_sizes().to_json()).unwrap();
+    let mut state = fresh();
+    for (arguments, code) in [
+        (evidence(&wrong), Code::ProofInvalid),
+        (evidence(&same), Code::ProofInvalid),
+        (evidence(&unsigned), Code::CheckpointInvalid),
+        (evidence(&elsewhere), Code::NotFound),
+        (json!({"evidence": "{}"}), Code::Malformed),
+        (
+            json!({"evidence": text.clone() + &" ".repeat(30_000)}),
+            Code::Malformed,
+        ),
+        (
+            json!({"evidence": text, "checkpoint": head(5)}),
+            Code::Malformed,
+        ),
+        (json!({}), Code::Malformed),
+    ] {
+        assert_eq!(
+            submit(&mut state, arguments.clone()),
+            Err(code),
+            "{arguments}"
+        );
+    }
+    assert_eq!(state, fresh(), "what proves nothing changes nothing");
+}
+
 #[test]
 fn everything_follows_the_empty_tree() {
     // T6, T22
@@ -214,8 +295,18 @@ fn a_note_is_recorded_once_unless_a_proof_says_more() {
     assert_eq!(state.head_recorded(&head(9), true), None);
     submit(&mut state, with_proof(5, 9)).unwrap();
     // What is kept is bounded, whatever comes.
-    for _ in 0..2 * KEPT_MAX {
-        submit(&mut state, alone(&head(3))).unwrap();
+    for n in 0..2 * KEPT_MAX {
+        let oldest = state
+            .heads
+            .get(ORIGIN)
+            .unwrap()
+            .kept
+            .get_min()
+            .map(|(index, _)| *index);
+        let effect = submit(&mut state, alone(&head(3))).unwrap();
+        // Who brings it is told which one is no longer compared: the oldest leaf's, from the 65th on.
+        let forgets = effect.get("forgets").and_then(Value::as_u64);
+        assert_eq!(forgets, oldest.filter(|_| n + 3 >= KEPT_MAX), "{n}");
     }
     let tracked = state.heads.get(ORIGIN).unwrap();
     assert_eq!(

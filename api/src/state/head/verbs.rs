@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Outcome, Seen, TRACKED_MAX, Tracked};
+use super::{Outcome, Seen, TRACKED_MAX, Tracked, forked};
 use crate::{
     code::Code,
     state::{
@@ -43,7 +43,13 @@ pub const SUBMIT: Verb = Verb {
         decide_submit(state, operation).unwrap_or_else(|refused| refused)
     },
     apply: apply_submit,
-    resource: |arguments| sha256(member(arguments, "checkpoint").as_bytes()).to_hex(),
+    resource: |arguments| {
+        let submitted = [
+            member(arguments, "checkpoint"),
+            member(arguments, "evidence"),
+        ];
+        sha256(submitted.concat().as_bytes()).to_hex()
+    },
 };
 
 /// Arguments of `head_track`.
@@ -61,9 +67,28 @@ pub struct Track {
 #[serde(deny_unknown_fields)]
 pub struct Submit {
     /// The checkpoint's note, as the log gave it.
-    pub checkpoint: String,
+    pub checkpoint: Option<String>,
     /// The consistency proof from the last proved head, base64 a hash; a proof that fails is refused and changes nothing.
     pub proof: Option<Vec<String>>,
+    /// In the place of a checkpoint, evidence of a fork: the text of a `countersign.fork/1` file, two checkpoints of one size, or two
+    /// and a node in which their trees differ. What proves nothing is refused and changes nothing.
+    pub evidence: Option<String>,
+}
+
+/// What is submitted: one of two.
+enum Asked<'a> {
+    Head(&'a str, Option<&'a [String]>),
+    Fork(&'a str),
+}
+
+impl Submit {
+    fn read(&self) -> Result<Asked<'_>, String> {
+        match (&self.checkpoint, &self.evidence) {
+            (Some(note), None) => Ok(Asked::Head(note, self.proof.as_deref())),
+            (None, Some(evidence)) if self.proof.is_none() => Ok(Asked::Fork(evidence)),
+            _ => Err("either a checkpoint, with or without its proof, or evidence alone".into()),
+        }
+    }
 }
 
 fn decide_track(
@@ -123,6 +148,12 @@ fn apply_track(
     Ok(())
 }
 
+pub(super) fn untracked(origin: &str) -> Decided {
+    let shown: String = origin.chars().take(ORIGIN_BYTES_MAX).collect();
+    let why = "no log of this origin is tracked here: head_track names its key first";
+    Decided::refuse(Code::NotFound, why).with("origin", shown)
+}
+
 /// The log that a note claims to be of, and its checkpoint under that log's key.
 fn open<'s>(state: &'s State, note: &str) -> Result<(&'s Tracked, Checkpoint), Decided> {
     if note.len() > NOTE_BYTES_MAX {
@@ -132,11 +163,7 @@ fn open<'s>(state: &'s State, note: &str) -> Result<(&'s Tracked, Checkpoint), D
     }
     // Read before anything is verified, only to find the key to try.
     let origin = note.split('\n').next().unwrap_or_default();
-    let tracked = state.heads.get(origin).ok_or_else(|| {
-        let shown: String = origin.chars().take(ORIGIN_BYTES_MAX).collect();
-        let why = "no log of this origin is tracked here: head_track names its key first";
-        Decided::refuse(Code::NotFound, why).with("origin", shown)
-    })?;
+    let tracked = state.heads.get(origin).ok_or_else(|| untracked(origin))?;
     let checkpoint = signed::open(note, origin, &tracked.key).map_err(|error| match error {
         SignedError::Kind(error) => kind(&error),
         error => Decided::refuse(Code::CheckpointInvalid, error.to_string()),
@@ -146,7 +173,11 @@ fn open<'s>(state: &'s State, note: &str) -> Result<(&'s Tracked, Checkpoint), D
 
 fn decide_submit(state: &State, operation: &Operation) -> Result<Decided, Decided> {
     let asked: Submit = arguments(&operation.arguments).map_err(malformed)?;
-    let (tracked, now) = open(state, &asked.checkpoint)?;
+    let (note, proof) = match asked.read().map_err(malformed)? {
+        Asked::Head(note, proof) => (note, proof),
+        Asked::Fork(evidence) => return forked::decide(state, evidence),
+    };
+    let (tracked, now) = open(state, note)?;
     let mut effect = Map::new();
     let mut outcome = Outcome::Consistent;
     if let Some(other) = tracked.contradicts(now.size, &now.root) {
@@ -155,7 +186,7 @@ fn decide_submit(state: &State, operation: &Operation) -> Result<Decided, Decide
             json!({"index": other.index, "size": other.size, "root": other.root.to_base64()});
         effect.insert("against".into(), other);
     } else if let Some(proved) = &tracked.proved {
-        outcome = compare(proved, &now, asked.proof.as_deref())?;
+        outcome = compare(proved, &now, proof)?;
         let before =
             json!({"index": proved.index, "size": proved.size, "root": proved.root.to_base64()});
         effect.insert("before".into(), before);
@@ -168,6 +199,7 @@ fn decide_submit(state: &State, operation: &Operation) -> Result<Decided, Decide
     ] {
         effect.insert(name.into(), value);
     }
+    tracked.forgets(&mut effect);
     Ok(Decided::Applied(effect))
 }
 
@@ -216,7 +248,10 @@ fn apply_submit(
     let seen = Seen {
         size: size.ok_or("effect without a size")?,
         root: Hash::from_base64(text("root")?).map_err(|e| e.to_string())?,
-        note: sha256(asked.checkpoint.as_bytes()),
+        note: match asked.read()? {
+            Asked::Head(note, _) => sha256(note.as_bytes()),
+            Asked::Fork(evidence) => forked::digest(evidence),
+        },
         outcome,
         index,
         at: state.at,
@@ -227,10 +262,7 @@ fn apply_submit(
         .get(origin)
         .ok_or("the effect names no log that is tracked")?
         .clone();
-    let against = effect
-        .get("against")
-        .and_then(|other| other["index"].as_u64());
-    tracked.take(seen, against);
+    tracked.take(seen, forked::pair(effect.get("against"), index));
     state.heads.insert(tracked);
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::scan::push_string;
 use crate::words::printable;
 
 /// What such evidence means for whoever relies on the log.
-const MEANING: &str = "\
+pub(super) const MEANING: &str = "\
 no log that keeps its promise can sign both; some of its readers were shown another history than others. A proof under one of these heads \
 says nothing to those who were shown the other. Hand this file to the log's witnesses and readers: it convinces whoever has the log's key";
 
@@ -37,7 +37,7 @@ impl Judged {
                     );
                 }
                 line("meaning", MEANING);
-                "holds\n"
+                "holds: this log has FORKED\n"
             }
             Self::Fails(why) => {
                 line("fork", why);
@@ -51,7 +51,7 @@ impl Judged {
         lines + verdict
     }
 
-    /// One line: `{evidence, verdict, detail, origin?, heads?, leaves?}`.
+    /// One line: `{evidence, verdict, forked: true or null, detail, origin?, heads?, leaves?}`.
     pub(super) fn to_json(&self, name: &str) -> String {
         let mut out = Vec::new();
         let (verdict, detail) = match self {
@@ -61,6 +61,12 @@ impl Judged {
         };
         string(&mut out, "{\"evidence\":", name);
         string(&mut out, ",\"verdict\":", verdict);
+        let forked = match self {
+            Self::Holds(_) => "true",
+            // Evidence that does not hold says nothing for a log either.
+            Self::Fails(_) | Self::Unknown(_) => "null",
+        };
+        out.extend_from_slice(format!(",\"forked\":{forked}").as_bytes());
         string(&mut out, ",\"detail\":", detail);
         if let Self::Holds(shown) = self {
             let Shown { proven, cosigners } = &**shown;
