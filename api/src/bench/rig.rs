@@ -167,8 +167,7 @@ impl Rig {
     /// # Errors
     /// As [`Rig::start`].
     pub fn start_again(&mut self, common: &Common) -> anyhow::Result<()> {
-        self.ours = Server::countersign(&common.binary, &self.dir(), false)?;
-        Ok(())
+        Server::countersign(&common.binary, &self.dir(), false).map(|ours| self.ours = ours)
     }
 
     /// The key that signs what goes to our service.
