@@ -1,6 +1,7 @@
 //! What each noun does, over HTTP, as the design has it. A file a noun.
 
 mod audit;
+mod board;
 mod bodies;
 mod config;
 mod disks;

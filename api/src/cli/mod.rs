@@ -6,6 +6,7 @@
 mod audit;
 mod bar;
 mod bench;
+mod board;
 mod call;
 mod close;
 mod enrol;
@@ -83,6 +84,7 @@ enum Command {
     Fork(fork::Fork),
     Head(head::HeadArgs),
     Pin(pin::PinArgs),
+    Board(board::BoardArgs),
     Call(call::CallArgs),
     Bench(bench::BenchArgs),
     #[command(hide = true)]
@@ -153,6 +155,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Fork(args) => Ok(fork::run(&args)),
         Command::Head(args) => head::run(&args),
         Command::Pin(args) => pin::run(&args),
+        Command::Board(args) => board::run(&args),
         Command::Call(args) => call::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Reference(args) => reference::run(&args),

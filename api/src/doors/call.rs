@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use countersign_log::{Reader, store::Head};
-use countersign_verifier::{
-    dsse::Envelope, hash::Hash, key::IdentityId, leaf::Millis, operation::Operation,
-};
-use serde_json::{Map, Value, json};
+use countersign_verifier::{dsse::Envelope, key::IdentityId, leaf::Millis, operation::Operation};
+use serde_json::{Map, Value};
 
 mod asked;
+mod seen;
+
+pub(super) use seen::{Seen, read_answer};
 
 use super::{
     auth::Bearer,
@@ -19,14 +19,9 @@ use crate::{
     app::App,
     error::{Code, Problem},
     ledger::{OperationRequest, Request, may_read},
-    state::{State, verb},
+    state::verb,
     submit::{self, Wanted},
-    tools::{
-        Done, Runs, Tool, View,
-        define::{Answer, Read},
-        lease::until_free,
-        page::{self, Pages},
-    },
+    tools::{Done, Runs, Tool, define::Answer, lease::until_free},
 };
 
 /// A call as it came.
@@ -303,102 +298,4 @@ async fn write(
         until_free(&Seen::of(account).view(None, None), problem);
     };
     answer::operation(app, account, &written, wanted, &nonce, done, refused)
-}
-
-/// One committed version of an account, and what lies around it.
-pub(super) struct Seen<'a> {
-    account: &'a Account,
-    reader: Reader<State>,
-    head: Head,
-    state: Arc<State>,
-    /// The newest version: who asks is seen there, whichever version is shown.
-    newest: Arc<State>,
-    /// Which list is shown, and behind what it goes on.
-    of: Hash,
-    after: Option<String>,
-}
-
-impl<'a> Seen<'a> {
-    pub(super) fn of(account: &'a Account) -> Seen<'a> {
-        let reader = account.reader();
-        let (head, state) = reader.committed();
-        Seen {
-            account,
-            reader,
-            head,
-            newest: state.clone(),
-            state,
-            of: Hash([0; 32]),
-            after: None,
-        }
-    }
-
-    /// The version that a cursor among these arguments names; this one without a cursor.
-    fn paged(&self, tool: &Tool, arguments: &Value) -> Result<Seen<'a>, Problem> {
-        let Account {
-            versions, seats, ..
-        } = self.account;
-        let now_ms = self.account.log_now_ms();
-        let (of, place) = page::open(versions, seats, (tool.name, arguments), now_ms)?;
-        let (head, state, after) = match place {
-            Some(place) => (place.head, place.state, Some(place.after)),
-            None => (self.head, self.state.clone(), None),
-        };
-        Ok(Seen {
-            account: self.account,
-            reader: self.reader.clone(),
-            head,
-            state,
-            newest: self.newest.clone(),
-            of,
-            after,
-        })
-    }
-
-    pub(super) fn view<'s>(
-        &'s self,
-        caller: Option<&IdentityId>,
-        session: Option<&'s str>,
-    ) -> View<'s> {
-        View {
-            head: self.head,
-            state: &self.state,
-            reader: &self.reader,
-            seats: &self.account.seats,
-            pages: Pages {
-                versions: &self.account.versions,
-                of: self.of,
-                after: self.after.clone(),
-            },
-            caller: caller.and_then(|id| self.newest.identities.get(id)),
-            session,
-            now_ms: self.account.log_now_ms(),
-        }
-    }
-}
-
-/// The answer to a read, all of it as of one committed size: the newest, or the one that a cursor names.
-pub(super) fn read_answer(
-    app: &App,
-    view: &View<'_>,
-    account: &Account,
-    arguments: &Value,
-    read: Read,
-) -> Result<Answered, Problem> {
-    let (head, state) = (view.head, view.state);
-    let witnessed = account.witnessed.then(|| view.reader.published().head.size);
-    // Some read leaves and tiles: other requests of this thread go on elsewhere meanwhile.
-    let result = tokio::task::block_in_place(|| read(view, arguments))?;
-    let body = json!({
-        "result": result,
-        "as_of": {
-            "size": head.size,
-            "root": head.root.to_hex(),
-            "at": Millis(state.at).to_string(),
-            // Without a quorum nobody but the log has signed: there is no witnessed head.
-            "witnessed_size": witnessed.unwrap_or(0).min(head.size),
-        },
-        "server_time": app.server_time(),
-    });
-    Ok((200, body))
 }

@@ -9,10 +9,12 @@ use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
 
 mod asked;
+mod cycle;
 mod fence;
 pub mod file;
 mod import;
 pub mod item;
+mod merge;
 pub mod names;
 mod patch;
 mod verbs;
@@ -20,8 +22,9 @@ mod verbs;
 pub use asked::{Comment, Outcome, Patch, Resolve, Upsert};
 pub use fence::{held_by_other, holder};
 pub use file::{File, FileError};
-pub use import::{IMPORT, Import, Merged, Mode, Rests, drop, merge};
+pub use import::{IMPORT, Import, Mode};
 pub use item::{Item, Members, Provenance, Status};
+pub use merge::{Merged, Rests, drop, merge};
 pub use patch::Moment;
 pub use verbs::{COMMENT, RESOLVE, UPSERT, may_review};
 
@@ -158,7 +161,7 @@ impl Board {
     }
 
     /// Puts an item in, or in the place of what it was before: the only way in.
-    pub(super) fn insert(&mut self, item: Item) {
+    pub fn insert(&mut self, item: Item) {
         let item = Arc::new(item);
         let before = self.items.insert(item.id.clone(), item.clone());
         let was_done = before

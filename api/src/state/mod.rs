@@ -26,6 +26,7 @@ pub mod refusal;
 mod rows;
 pub mod session;
 mod snapshot;
+pub mod start;
 pub mod token;
 pub mod verb;
 

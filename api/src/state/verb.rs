@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{
     At, Caller, Decided, State, board, closed, head, identity, lease, receipt, refusal, session,
-    token,
+    start, token,
 };
 use crate::code::Code;
 
@@ -33,6 +33,7 @@ pub const VERBS: &[Verb] = &[
     session::CHECKIN,
     session::CHECKOUT,
     session::HEARTBEAT,
+    start::START,
     board::COMMENT,
     board::IMPORT,
     board::RESOLVE,

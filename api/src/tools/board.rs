@@ -11,13 +11,13 @@ mod parity;
 mod row;
 
 pub use export::{Exported, Format, export, markdown};
-pub use import::{Plan, Why, plan};
+pub use import::{Imported, Plan, Why, plan};
 pub use parity::{Drift, compare};
 pub use row::{ItemRow, ProvenanceRow, row};
 
 use self::{
     export::ExportArgs,
-    import::{Imported, cut, kind, sum},
+    import::{cut, kind, sum},
     list::{GetArgs, ListArgs, Listed},
     parity::ParityArgs,
     row::{Changed, Upserted},

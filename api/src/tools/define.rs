@@ -15,6 +15,7 @@ use crate::{
 };
 
 /// What can be seen while a tool answers: one version of the state, and the log below it.
+#[derive(Clone)]
 pub struct View<'a> {
     /// The newest committed head.
     pub head: Head,

@@ -17,7 +17,7 @@ use crate::{
 
 /// A lease that was had or renewed.
 #[derive(Serialize, JsonSchema)]
-struct Grant {
+pub(super) struct Grant {
     /// Which.
     lease_id: String,
     /// What.
@@ -44,7 +44,7 @@ pub const ACQUIRE: Tool = Tool {
     result: schema::<Grant>,
     example: r#"{"resource":"path:site:src/parser/**","ttl_s":600,"reason":"the parser"}"#,
     hints: Hints::WRITES,
-    handler: Handler::Write(|done| grant(done).unwrap_or(Value::Null)),
+    handler: Handler::Write(granted),
 };
 
 /// `ars_lease_renew`.
@@ -55,7 +55,7 @@ pub const RENEW: Tool = Tool {
     result: schema::<Grant>,
     example: r#"{"lease_id":"l_42","fence":42}"#,
     hints: Hints::WRITES,
-    handler: Handler::Write(|done| grant(done).unwrap_or(Value::Null)),
+    handler: Handler::Write(granted),
 };
 
 /// What was given back.
@@ -208,7 +208,13 @@ fn spell(ms: u64) -> String {
     Millis(ms).to_string()
 }
 
-fn grant(done: &Done<'_>) -> Option<Value> {
+fn granted(done: &Done<'_>) -> Value {
+    let grant = grant(done).and_then(|grant| serde_json::to_value(grant).ok());
+    grant.unwrap_or(Value::Null)
+}
+
+/// What its holder is told of a lease, from what its leaf records.
+pub(super) fn grant(done: &Done<'_>) -> Option<Grant> {
     let text = |name: &str| done.effect.get(name).and_then(Value::as_str);
     let lease_id = text("lease")?;
     let lease = done.view.state.leases.get(parse_id(lease_id)?)?;
@@ -216,7 +222,7 @@ fn grant(done: &Done<'_>) -> Option<Value> {
     let session = done.view.state.sessions.get(lease.session);
     // A lease ends with its session at the latest; that is renewed by its heartbeats.
     let ends = session.map_or(asked.0, |session| session.expires.min(asked.0));
-    let grant = Grant {
+    Some(Grant {
         lease_id: lease_id.into(),
         resource: lease.resource.clone(),
         mode: lease.mode().into(),
@@ -226,8 +232,7 @@ fn grant(done: &Done<'_>) -> Option<Value> {
         expires_in_ms: ends.saturating_sub(done.view.now_ms),
         renew_after_ms: (done.at + asked.0.saturating_sub(done.at) / 3)
             .saturating_sub(done.view.now_ms),
-    };
-    serde_json::to_value(grant).ok()
+    })
 }
 
 /// A lease as answers show it.

@@ -9,6 +9,7 @@ pub mod identity;
 pub mod lease;
 pub mod page;
 pub mod session;
+pub mod start;
 pub mod token;
 
 pub use define::{Done, Handler, Hints, Runs, Tool, View, find, schema};
@@ -37,6 +38,7 @@ pub const TOOLS: &[Tool] = &[
     head::TRACK,
     head::SUBMIT,
     head::LIST,
+    start::START,
     board::UPSERT,
     board::GET,
     board::LIST,

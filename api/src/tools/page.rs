@@ -21,6 +21,7 @@ const PAGE_MAX: usize = 200;
 const PAGE: usize = 100;
 
 /// Where a list goes on, and how it is gone on with.
+#[derive(Clone)]
 pub struct Pages<'a> {
     /// The versions that are kept for cursors.
     pub versions: &'a Versions,

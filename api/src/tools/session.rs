@@ -32,7 +32,7 @@ struct Pending {
 
 /// A session that has begun or was renewed.
 #[derive(Serialize, JsonSchema)]
-struct Begun {
+pub(super) struct Begun {
     /// To be named in every call of this session.
     session_id: String,
     /// Whose it is.
@@ -65,7 +65,10 @@ pub const CHECKIN: Tool = Tool {
     result: schema::<Begun>,
     example: r#"{"role":"agent","harness":{"name":"example-agent","version":"1.0"},"clock":"2026-11-29T13:00:00.000Z"}"#,
     hints: Hints::WRITES,
-    handler: Handler::Write(|done| begun(done).unwrap_or(Value::Null)),
+    handler: Handler::Write(|done| {
+        let begun = begun(done).and_then(|begun| serde_json::to_value(begun).ok());
+        begun.unwrap_or(Value::Null)
+    }),
 };
 
 /// A session that goes on.
@@ -246,7 +249,8 @@ fn spell(ms: u64) -> String {
     Millis(ms).to_string()
 }
 
-fn begun(done: &Done<'_>) -> Option<Value> {
+/// What is told of a session that has begun, from what its leaf records.
+pub(super) fn begun(done: &Done<'_>) -> Option<Begun> {
     let text = |name: &str| done.effect.get(name).and_then(Value::as_str);
     let expires: Millis = text("expires_at")?.parse().ok()?;
     let asked: Checkin = arguments(&done.operation.arguments).ok()?;
@@ -262,7 +266,7 @@ fn begun(done: &Done<'_>) -> Option<Value> {
         expires_at: expires.to_string(),
     };
     let session = done.view.state.sessions.get(parse_id(session_id)?);
-    let begun = Begun {
+    Some(Begun {
         session_id: session_id.into(),
         identity: done.by.to_string(),
         role: asked.role,
@@ -274,8 +278,7 @@ fn begun(done: &Done<'_>) -> Option<Value> {
         clock_skew_ms: signed(clock.0) - signed(done.at),
         leases: session.map_or_else(Vec::new, |session| held(&done.view, session)),
         pending: pending(&done.view, Some(done.by)),
-    };
-    serde_json::to_value(begun).ok()
+    })
 }
 
 /// Milliseconds since 1970 of any time that can be spelled fit.
@@ -286,6 +289,14 @@ fn signed(ms: u64) -> i64 {
 fn held(view: &View<'_>, session: &Session) -> Vec<Held> {
     let leases = view.state.leases.of(session.index);
     leases.map(|lease| lease::held(view, lease)).collect()
+}
+
+/// The board items that an identity holds a lease on.
+pub(super) fn items(
+    view: &View<'_>,
+    identity: countersign_verifier::key::IdentityId,
+) -> Vec<String> {
+    pending(view, Some(identity)).items
 }
 
 fn pending(view: &View<'_>, identity: Option<countersign_verifier::key::IdentityId>) -> Pending {

@@ -9,7 +9,7 @@ use countersign_verifier::{
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{file::FileError, import::Rests, names, *};
+use super::{file::FileError, names, *};
 use crate::{
     code::Code,
     state::{At, Caller, Decided, Identity, State, identity::Possession, verb},
@@ -350,7 +350,7 @@ fn a_search_for_a_cycle_is_bounded() {
         session: None,
         index: 1,
     };
-    let chain = verbs::CYCLE_NODES_MAX + 2;
+    let chain = cycle::CYCLE_NODES_MAX + 2;
     for n in 0..chain {
         let patch = verb::map(json!({"title": "t", "depends_on": [format!("n{}", n + 1)]}));
         let item = patch::patched(None, &format!("n{n}"), &patch, &moment).unwrap();
@@ -892,7 +892,7 @@ proptest! {
             }
         }
         for item in desk.state.board.iter() {
-            prop_assert_eq!(verbs::cycle(&desk.state.board, item), None);
+            prop_assert_eq!(cycle::cycle(&desk.state.board, item), None);
         }
         let content = file::write(&desk.state.board);
         let mut other = Desk::new();

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Board, ITEMS_MAX, Item, Status,
     asked::{Comment, Outcome, Resolve, Upsert},
+    cycle::acyclic,
     fence,
     item::{ITEM_BYTES_MAX, ItemError, normalise},
     names,
@@ -19,8 +20,6 @@ use crate::{
     },
 };
 
-/// A search for a cycle stops after so many items.
-pub const CYCLE_NODES_MAX: usize = 10_000;
 /// Evidence that one resolution names.
 const EVIDENCE_MAX: usize = 32;
 /// Who may accept work.
@@ -179,69 +178,6 @@ pub(super) fn unfit(error: ItemError) -> Decided {
         ItemError::TooLarge(bytes) => Decided::refuse(Code::TooLarge, why)
             .with("limit", ITEM_BYTES_MAX)
             .with("bytes", bytes),
-    }
-}
-
-/// What a search for a cycle found.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Cycle {
-    /// The item waits for itself, by way of the last of these.
-    Through(Vec<String>),
-    /// More items hang together than are looked at.
-    TooDeep,
-}
-
-/// Whether `item` would wait for itself.
-pub(super) fn cycle(board: &Board, item: &Item) -> Option<Cycle> {
-    if item.depends_on.contains(&item.id) {
-        return Some(Cycle::Through(vec![item.id.to_string()]));
-    }
-    // Nothing leads back to an item that nobody waits for.
-    board.dependents(&item.id).next()?;
-    let mut from = std::collections::BTreeMap::new();
-    let mut open: Vec<&str> = Vec::new();
-    for id in &item.depends_on {
-        if from.insert(&**id, None).is_none() {
-            open.push(id);
-        }
-    }
-    while let Some(at) = open.pop() {
-        if from.len() > CYCLE_NODES_MAX {
-            return Some(Cycle::TooDeep);
-        }
-        let Some(found) = board.get(at) else {
-            continue;
-        };
-        for next in &found.depends_on {
-            if *next == item.id {
-                let back = std::iter::successors(Some(at), |at| from.get(at).copied().flatten());
-                let mut path: Vec<String> = back.map(str::to_owned).collect();
-                path.reverse();
-                return Some(Cycle::Through(path));
-            }
-            if !from.contains_key(&**next) {
-                from.insert(&**next, Some(at));
-                open.push(next);
-            }
-        }
-    }
-    None
-}
-
-fn acyclic(board: &Board, item: &Item) -> Result<(), Decided> {
-    match cycle(board, item) {
-        None => Ok(()),
-        Some(Cycle::TooDeep) => {
-            let why = format!("more than {CYCLE_NODES_MAX} items depend on one another here");
-            let refused = Decided::refuse(Code::DependencyTooDeep, why);
-            Err(refused.with("limit", CYCLE_NODES_MAX))
-        }
-        Some(Cycle::Through(path)) => {
-            let why = format!("item `{}` would wait for itself", item.id);
-            // What a leaf records of it is bounded; its ends say most.
-            let shown: Vec<String> = path.into_iter().take(8).collect();
-            Err(Decided::refuse(Code::DependencyCycle, why).with("through", shown))
-        }
     }
 }
 

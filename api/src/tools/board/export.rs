@@ -38,7 +38,7 @@ pub(super) struct ExportArgs {
 }
 
 /// Result of `board_export`.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct Exported {
     /// The file.
     pub content: String,

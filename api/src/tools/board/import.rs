@@ -41,13 +41,24 @@ pub struct Plan {
 
 /// Result of `board_import`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(super) struct Imported {
+pub struct Imported {
     /// What becomes of each item, or became.
-    plan: Plan,
+    pub plan: Plan,
     /// How many items were changed; 0 in a dry run.
-    applied: u64,
+    pub applied: u64,
     /// In how many operations.
-    parts: u64,
+    pub parts: u64,
+}
+
+impl Imported {
+    /// Adds what became of another part.
+    pub fn add(&mut self, other: Imported) {
+        self.plan.create.extend(other.plan.create);
+        self.plan.update.extend(other.plan.update);
+        self.plan.skip.extend(other.plan.skip);
+        self.applied += other.applied;
+        self.parts += other.parts;
+    }
 }
 
 impl Plan {
@@ -193,12 +204,7 @@ pub(super) fn sum(results: &[Value]) -> Value {
     let mut all = Imported::default();
     for result in results {
         // OK because it is what `written` gave.
-        let one = Imported::deserialize(result).expect("board::sum");
-        all.plan.create.extend(one.plan.create);
-        all.plan.update.extend(one.plan.update);
-        all.plan.skip.extend(one.plan.skip);
-        all.applied += one.applied;
-        all.parts += one.parts;
+        all.add(Imported::deserialize(result).expect("board::sum"));
     }
     json(&all)
 }

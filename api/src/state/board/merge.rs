@@ -1,0 +1,304 @@
+//! What becomes of one item of an import, by rules that make a second import of the same file do nothing.
+
+use std::cmp::Ordering;
+
+use countersign_verifier::leaf::Millis;
+use serde_json::{Map, Value};
+
+use super::{
+    Board, ITEMS_MAX, Item, Status,
+    cycle::cycle,
+    import::Mode,
+    item::{ItemError, normalise},
+    patch::{Moment, comment_id, finish},
+};
+
+/// What becomes of one item of an import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merged {
+    /// It is new.
+    Created,
+    /// The file's is newer, or wins.
+    Updated,
+    /// Only its comments were news.
+    Joined,
+    /// It is not in the file, which replaces the board.
+    Dropped,
+    /// It is there as it is.
+    Unchanged,
+    /// The board's is newer.
+    Older,
+    /// Both have this version, and differ.
+    Conflict,
+    /// Somebody else holds it.
+    Held,
+    /// Its id looks like another one's.
+    Twin,
+    /// It would wait for itself.
+    Cycle,
+    /// It would be accepted by somebody who may not.
+    Review,
+    /// It does not fit with what is there: too large, or too many.
+    Full,
+}
+
+impl Merged {
+    const ALL: [(Merged, char, &'static str); 12] = [
+        (Merged::Created, 'c', "new"),
+        (Merged::Updated, 'u', "the file's version is newer"),
+        (Merged::Joined, 'j', "comments were joined"),
+        (Merged::Dropped, 'd', "the file does not have it"),
+        (Merged::Unchanged, 's', "it is there already"),
+        (Merged::Older, 'o', "the board's version is newer"),
+        (
+            Merged::Conflict,
+            'x',
+            "both have this version, with other content",
+        ),
+        (Merged::Held, 'l', "somebody else holds a lease of it"),
+        (Merged::Twin, 't', "its id looks like that of another item"),
+        (Merged::Cycle, 'y', "it would wait for itself"),
+        (
+            Merged::Review,
+            'r',
+            "it needs a review by the role reviewer or owner",
+        ),
+        (
+            Merged::Full,
+            'f',
+            "it and what is there are too large together",
+        ),
+    ];
+
+    fn row(self) -> &'static (Merged, char, &'static str) {
+        let row = Merged::ALL.iter().find(|(merged, ..)| *merged == self);
+        // OK because every outcome has its row, as a test shows.
+        row.expect("Merged::row")
+    }
+
+    /// As effects write it.
+    #[must_use]
+    pub fn letter(self) -> char {
+        self.row().1
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn why(self) -> &'static str {
+        self.row().2
+    }
+
+    /// The outcome of this letter.
+    #[must_use]
+    pub fn from_letter(letter: char) -> Option<Merged> {
+        let row = Merged::ALL.iter().find(|(_, l, _)| *l == letter);
+        row.map(|(merged, ..)| *merged)
+    }
+
+    /// Whether anything is changed.
+    #[must_use]
+    pub fn changes(self) -> bool {
+        matches!(
+            self,
+            Merged::Created | Merged::Updated | Merged::Joined | Merged::Dropped
+        )
+    }
+}
+
+/// What an import rests on beside the board.
+pub struct Rests<'a> {
+    /// Whether somebody else holds this item.
+    pub held: &'a dyn Fn(&str) -> bool,
+    /// Whether the caller may accept work.
+    pub reviews: bool,
+}
+
+/// What becomes of an item of a file; takes it in where something does.
+///
+/// # Errors
+/// [`ItemError`] where it is no item at all.
+pub fn merge(
+    board: &mut Board,
+    members: &Map<String, Value>,
+    mode: Mode,
+    moment: &Moment<'_>,
+    rests: &Rests<'_>,
+) -> Result<Merged, ItemError> {
+    let theirs = complete(board, members, moment)?;
+    let (merged, next) = match board.get(&theirs.id) {
+        None if board.twin(&theirs.id).is_some() => return Ok(Merged::Twin),
+        None if board.len() >= ITEMS_MAX => return Ok(Merged::Full),
+        None => (Merged::Created, theirs),
+        Some(ours) => {
+            let (merged, next) = match compare(ours, &theirs, mode, moment) {
+                Ok(compared) => compared,
+                Err(_) => return Ok(Merged::Full),
+            };
+            let Some(next) = next else {
+                return Ok(merged);
+            };
+            let accepts = next.status == Status::Done && ours.status != Status::Done;
+            let loosens = accepts || !next.review_required;
+            if ours.review_required && loosens && !rests.reviews {
+                return Ok(Merged::Review);
+            }
+            (merged, next)
+        }
+    };
+    if (rests.held)(&next.id) {
+        return Ok(Merged::Held);
+    }
+    if cycle(board, &next).is_some() {
+        return Ok(Merged::Cycle);
+    }
+    board.insert(next);
+    Ok(merged)
+}
+
+/// The item of these members, names in NFC; what a file need not say is what the board has, or what a new item has.
+fn complete(
+    board: &Board,
+    members: &Map<String, Value>,
+    moment: &Moment<'_>,
+) -> Result<Item, ItemError> {
+    let mut members = members.clone();
+    normalise(&mut members);
+    let id = members
+        .get("id")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let ours = board.get(id).map(Item::members).unwrap_or_default();
+    let now = Value::from(Millis(moment.at).to_string());
+    for (name, new) in [
+        ("version", Value::from(1)),
+        ("created_at", now.clone()),
+        ("updated_at", now),
+    ] {
+        if !members.contains_key(name) {
+            members.insert(name.into(), ours.get(name).cloned().unwrap_or(new));
+        }
+    }
+    Item::new(members, moment.provenance())
+}
+
+/// What two items of one id become: which outcome, and the item where it changes.
+fn compare(
+    ours: &Item,
+    theirs: &Item,
+    mode: Mode,
+    moment: &Moment<'_>,
+) -> Result<(Merged, Option<Item>), ItemError> {
+    if ours.line == theirs.line {
+        return Ok((Merged::Unchanged, None));
+    }
+    let (mine, other) = (ours.members(), theirs.members());
+    let comments = Comments::of(&mine, &other, moment.index);
+    let wins = mode == Mode::Replace || theirs.version > ours.version;
+    let same = content(&mine) == content(&other);
+    if !wins || (mode == Mode::Replace && same) {
+        return Ok(match (comments.fresh, theirs.version.cmp(&ours.version)) {
+            (true, _) => (
+                Merged::Joined,
+                Some(comments.join(mine, ours.version, moment)?),
+            ),
+            (false, _) if mode == Mode::Replace || same => (Merged::Unchanged, None),
+            (false, Ordering::Less) => (Merged::Older, None),
+            (false, _) => (Merged::Conflict, None),
+        });
+    }
+    // The file's own, as it is: both sides then have the same.
+    if theirs.version > ours.version && !comments.kept {
+        return Ok((Merged::Updated, Some(theirs.clone())));
+    }
+    let version = ours.version.max(theirs.version);
+    Ok((
+        Merged::Updated,
+        Some(comments.join(other, version, moment)?),
+    ))
+}
+
+/// What an item says, apart from how often it was changed and what was remarked on it.
+fn content(members: &Map<String, Value>) -> Map<String, Value> {
+    let mut content = members.clone();
+    for name in ["comments", "updated_at", "version"] {
+        content.remove(name);
+    }
+    content
+}
+
+/// The comments of two items of one id.
+struct Comments {
+    all: Vec<Value>,
+    /// The other has some that ours has not.
+    fresh: bool,
+    /// Ours has some that the other has not.
+    kept: bool,
+}
+
+impl Comments {
+    /// A comment is the same where author, time and text are: the numbers of two boards say nothing about each other.
+    fn of(ours: &Map<String, Value>, theirs: &Map<String, Value>, index: u64) -> Comments {
+        let (ours, theirs) = (list(ours), list(theirs));
+        let same = |a: &Value, b: &Value| {
+            ["author", "at", "text"]
+                .iter()
+                .all(|name| a[*name] == b[*name])
+        };
+        let mut all = ours.to_vec();
+        for comment in theirs {
+            if ours.iter().any(|own| same(own, comment)) {
+                continue;
+            }
+            let mut comment = comment.clone();
+            let taken = |id: &str| all.iter().any(|other| other["id"] == id);
+            if comment["id"].as_str().is_some_and(taken) {
+                comment["id"] = comment_id(index, taken).into();
+            }
+            all.push(comment);
+        }
+        let fresh = all.len() > ours.len();
+        let kept = !ours
+            .iter()
+            .all(|own| theirs.iter().any(|comment| same(own, comment)));
+        let time = |comment: &Value| comment["at"].as_str().unwrap_or_default().to_owned();
+        all.sort_by_key(time);
+        Comments { all, fresh, kept }
+    }
+
+    /// The item of these members with the comments of both, one version after `version`.
+    fn join(
+        self,
+        mut members: Map<String, Value>,
+        version: u64,
+        moment: &Moment<'_>,
+    ) -> Result<Item, ItemError> {
+        members.insert("comments".into(), self.all.into());
+        members.insert("version".into(), version.into());
+        // As if it had been done before: when that was is what the members say.
+        finish(members, Some(Status::Done), moment)
+    }
+}
+
+fn list(members: &Map<String, Value>) -> &[Value] {
+    let comments = members.get("comments").and_then(Value::as_array);
+    comments.map_or(&[], Vec::as_slice)
+}
+
+/// Drops an item that a file does not have.
+pub fn drop(board: &mut Board, id: &str, moment: &Moment<'_>, rests: &Rests<'_>) -> Merged {
+    let Some(ours) = board.get(id).filter(|item| item.status != Status::Dropped) else {
+        return Merged::Unchanged;
+    };
+    if (rests.held)(id) {
+        return Merged::Held;
+    }
+    let mut members = ours.members();
+    members.insert("status".into(), Status::Dropped.name().into());
+    match finish(members, Some(ours.status), moment) {
+        Ok(item) => {
+            board.insert(item);
+            Merged::Dropped
+        }
+        Err(_) => Merged::Full,
+    }
+}
