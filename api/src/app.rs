@@ -14,7 +14,7 @@ use countersign_verifier::{
     leaf::Millis,
 };
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 pub use accounts::Accounts;
 
@@ -44,7 +44,10 @@ pub struct App {
     pub gate: Arc<Semaphore>,
     /// One permit a KiB of a request's body that is held.
     pub bodies: Arc<Semaphore>,
+    /// One permit a watcher of events.
+    pub watchers: Arc<Semaphore>,
     url: OnceLock<String>,
+    stop: OnceLock<watch::Receiver<bool>>,
     owner_token: Option<Hash>,
     clocks: Arc<dyn Clocks>,
 }
@@ -139,6 +142,7 @@ impl App {
         };
         let gate = Arc::new(Semaphore::new(config.limits.requests));
         let bodies = Arc::new(Semaphore::new(config.limits.body_memory_bytes / 1_024));
+        let watchers = Arc::new(Semaphore::new(config.limits.watchers));
         Ok(App {
             config,
             dir,
@@ -148,7 +152,9 @@ impl App {
             metrics: Metrics::default(),
             gate,
             bodies,
+            watchers,
             url: OnceLock::new(),
+            stop: OnceLock::new(),
             owner_token,
             clocks,
         })
@@ -158,6 +164,21 @@ impl App {
     pub fn listens_at(&self, url: String) {
         // A second listener would be a bug of `service`; the first one's address stands.
         let _ = self.url.set(url);
+    }
+
+    /// Says what tells that the service is to stop.
+    pub fn stops_with(&self, stop: watch::Receiver<bool>) {
+        // As above.
+        let _ = self.stop.set(stop);
+    }
+
+    /// Waits until the service is to stop: answers that would go on for ever end then.
+    pub async fn stopping(&self) {
+        match self.stop.get() {
+            // An error means that nobody can say "stop" any more, which is as good as having said it.
+            Some(stop) => drop(stop.clone().wait_for(|stop| *stop).await),
+            None => std::future::pending().await,
+        }
     }
 
     /// The URL that clients know it by; empty before it listens.
@@ -230,6 +251,7 @@ impl App {
             "connections_max": self.config.limits.connections,
             "requests_max": self.config.limits.requests,
             "body_memory_bytes": self.config.limits.body_memory_bytes,
+            "watchers_max": self.config.limits.watchers,
             "request_timeout_s": self.config.limits.request_timeout_s,
         })
     }

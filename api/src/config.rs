@@ -47,6 +47,8 @@ pub struct Config {
     pub store: Store,
     /// How the witnesses are asked.
     pub witnesses: Witnesses,
+    /// `POST /mcp`.
+    pub mcp: Mcp,
 }
 
 /// Certificate chain and key, PEM. Read again on SIGHUP.
@@ -77,6 +79,8 @@ pub struct Limits {
     pub request_timeout_s: u64,
     /// How long a client may leave an answer untaken before its connection is cut, in seconds.
     pub write_timeout_s: u64,
+    /// Watchers of `GET /v1/events`; one more is told to come again (503).
+    pub watchers: usize,
     /// How long a stop waits for requests that are being answered, in seconds.
     pub shutdown_timeout_s: u64,
 }
@@ -130,6 +134,7 @@ impl Default for Config {
             metrics: Metrics::default(),
             store: Store::default(),
             witnesses: Witnesses::default(),
+            mcp: Mcp::default(),
         }
     }
 }
@@ -144,9 +149,18 @@ impl Default for Limits {
             header_timeout_s: 10,
             request_timeout_s: 60,
             write_timeout_s: 30,
+            watchers: 256,
             shutdown_timeout_s: 30,
         }
     }
+}
+
+/// The door for clients of the Model Context Protocol.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Mcp {
+    /// Pages that may ask, by origin (`https://tools.example.com`), besides the service's own and, where it is on this machine, those of this machine.
+    pub origins: Vec<String>,
 }
 
 /// How the witnesses of an account's policy are asked.
@@ -348,13 +362,13 @@ fn lay_over(table: &mut toml::Table, key: &str, value: &str) -> Result<(), Strin
             (inner, last)
         }
     };
-    // Numbers and truth values as TOML writes them; everything else is a string, without quotes.
+    // Numbers, truth values and lists as TOML writes them; everything else is a string, without quotes.
     let parsed = format!("v = {value}")
         .parse::<toml::Table>()
         .ok()
         .and_then(|mut t| t.remove("v"));
     let parsed = match parsed {
-        Some(v @ (toml::Value::Integer(_) | toml::Value::Boolean(_))) => v,
+        Some(v @ (toml::Value::Integer(_) | toml::Value::Boolean(_) | toml::Value::Array(_))) => v,
         _ => toml::Value::String(value.into()),
     };
     inner.insert(last.into(), parsed);

@@ -1,5 +1,7 @@
 //! Reads: evidence, look-ups and proofs, always under the newest published checkpoint.
 
+pub mod leaves;
+
 use countersign_log::{Key, Published, Reader, StoreError, prove::Prover};
 use countersign_verifier::{
     evidence::{Evidence, EvidenceSet, Support},
@@ -164,7 +166,9 @@ pub fn lookup(reader: &Reader<State>, by: By, after: Option<u64>) -> Result<Valu
     Ok(json!({"entries": entries, "next": next}))
 }
 
-fn tlog_proof(index: u64, path: Vec<Hash>, published: &Published) -> TlogProof {
+/// A proof as one file.
+#[must_use]
+pub fn tlog_proof(index: u64, path: Vec<Hash>, published: &Published) -> TlogProof {
     TlogProof {
         extra: None,
         index,

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use crate::{
     config::Config,
+    doors::openapi,
     error::{CODES, Code},
     ledger::DECISION_BYTES_MAX,
     tools::{Handler, TOOLS, Tool},
@@ -232,7 +233,7 @@ fn http() -> String {
         crate::limits::DEADLINE_MS
     );
     out.push_str(
-        "| `header_bytes_max`, `connections_max`, `requests_max`, `request_timeout_s` | \
+        "| `header_bytes_max`, `connections_max`, `requests_max`, `watchers_max`, `request_timeout_s` | \
          [configuration.md](configuration.md) | |\n",
     );
     out
@@ -253,6 +254,7 @@ mod tests {
             ("tools.md", tools()),
             ("configuration.md", configuration()),
             ("http.md", http()),
+            ("openapi.json", format!("{:#}\n", openapi::document())),
         ] {
             let path = folder.join(name);
             if std::env::var_os("COUNTERSIGN_BLESS").is_some() {

@@ -149,6 +149,7 @@ async fn serve(
     let app = tokio::task::block_in_place(|| App::build(config, dir.clone(), explicit))?;
     let app = Arc::new(app);
     app.listens_at(app.config.url(address));
+    app.stops_with(stop.clone());
     let announced = dir.announce(&Running {
         pid: std::process::id(),
         url: app.url().to_owned(),

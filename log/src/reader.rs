@@ -108,6 +108,18 @@ impl<V> Reader<V> {
         self.shared.store.entry(index)
     }
 
+    /// Up to `count` published leaves from index `first` on; none beyond the published size.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn leaves(&self, first: u64, count: usize) -> Result<Vec<Vec<u8>>, StoreError> {
+        let there = self.published().head.size.saturating_sub(first);
+        match usize::try_from(there).unwrap_or(usize::MAX).min(count) {
+            0 => Ok(Vec::new()),
+            count => self.shared.store.entries(first, count),
+        }
+    }
+
     /// The leaf last stored under a unique key, published or not: confirm it by reading the leaf.
     ///
     /// # Errors

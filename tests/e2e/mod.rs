@@ -12,6 +12,8 @@ mod heads;
 mod hostile;
 mod identities;
 mod lifecycle;
+mod log_read;
+mod mcp;
 mod ndjson;
 mod operations;
 mod pins;

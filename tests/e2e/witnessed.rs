@@ -56,7 +56,7 @@ fn place(dir: &Path, number: u32) -> PathBuf {
 }
 
 /// `kill -9`, and its key is elsewhere, so that it stays down.
-fn take_down(dir: &Path, number: u32) {
+pub(super) fn take_down(dir: &Path, number: u32) {
     let place = place(dir, number);
     fs::rename(place.join("witness.key"), place.join("elsewhere")).expect("the key");
     for pid in processes(dir, number) {

@@ -321,6 +321,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "api/src/query.rs",
         &["code", "error", "ledger", "query", "state"],
     ),
+    ("api/src/query/", &["code", "error", "ledger", "state"]),
     (
         "api/src/tools",
         &[

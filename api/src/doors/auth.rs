@@ -75,3 +75,39 @@ pub fn bearer(app: &App, headers: &HeaderMap) -> Result<Option<Bearer>, Problem>
         "the token is none of this service's: `countersign token new` makes one; the owner's is in the data directory, owner.token",
     ))
 }
+
+/// The account that a token is used for; `named` says which, where the token leaves that open.
+///
+/// # Errors
+/// `AccountMismatch` for a token of another account; `NotFound`, `Malformed` where the owner's token does not say which.
+pub fn account_of_bearer(
+    app: &App,
+    bearer: &Bearer,
+    named: Option<&str>,
+) -> Result<Arc<Account>, Problem> {
+    match bearer {
+        Bearer::Owner => owners_account(app, named),
+        Bearer::Identity(own, _) if named.is_none_or(|named| named == own.name) => Ok(own.clone()),
+        Bearer::Identity(..) => {
+            let why = "the token is of another account";
+            Err(Problem::new(Code::AccountMismatch, why))
+        }
+    }
+}
+
+/// The account that the owner's token is used for: the one named, or the only one.
+fn owners_account(app: &App, named: Option<&str>) -> Result<Arc<Account>, Problem> {
+    if let Some(name) = named {
+        let found = app.accounts.get(name);
+        return found.ok_or_else(|| Problem::new(Code::NotFound, "no account of this name here"));
+    }
+    let mut accounts = app.accounts.values();
+    match (accounts.next(), accounts.next()) {
+        (Some(account), None) => Ok(account),
+        _ => {
+            let why = "several accounts are kept here, and the owner's token names none of them: ?account=NAME, or sign the call";
+            let names: Vec<&str> = app.accounts.names().collect();
+            Err(Problem::new(Code::Malformed, why).with("accounts", names))
+        }
+    }
+}

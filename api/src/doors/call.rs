@@ -11,7 +11,7 @@ mod seen;
 pub(super) use seen::{Seen, read_answer};
 
 use super::{
-    auth::Bearer,
+    auth::{Bearer, account_of_bearer},
     http::answer::{self, Ask, RecordedWrite},
 };
 use crate::{
@@ -50,10 +50,12 @@ pub async fn run(app: &App, bearer: Option<&Bearer>, call: Call) -> Result<Answe
         idempotency_key,
         account,
     } = call;
-    let signed = members.remove("signed");
+    // Clients that fill in what a schema names send `null` for what they leave out.
+    let signed = members.remove("signed").filter(|signed| !signed.is_null());
+    let own = asked::own_include(tool, &mut members);
     let ask = asked::ask(&mut members)?;
     match signed {
-        Some(signed) => signed_call(app, tool, bearer, &signed, members, &ask).await,
+        Some(signed) => signed_call(app, tool, bearer, &signed, (members, own), &ask).await,
         None => {
             let nonce = asked::key(&mut members, idempotency_key)?;
             let session = asked::text(&mut members, "session_id")?;
@@ -63,7 +65,7 @@ pub async fn run(app: &App, bearer: Option<&Bearer>, call: Call) -> Result<Answe
                 session,
                 nonce,
             };
-            unsigned_call(app, bearer, account.as_deref(), unsigned, &ask).await
+            unsigned_call(app, bearer, account.as_deref(), (unsigned, own), &ask).await
         }
     }
 }
@@ -73,7 +75,7 @@ async fn signed_call(
     tool: &Tool,
     bearer: Option<&Bearer>,
     signed: &Value,
-    beside: Map<String, Value>,
+    (beside, own): (Map<String, Value>, Option<Value>),
     ask: &Ask,
 ) -> Result<Answered, Problem> {
     let in_signed = |problem: Problem| {
@@ -107,7 +109,8 @@ async fn signed_call(
             may_read(&seen.state, &request, app.now_ms())?;
             let paged = seen.paged(tool, &claimed.arguments)?;
             let view = paged.view(Some(&request.signer.identity), session);
-            read_answer(app, &view, &account, &claimed.arguments, read)
+            let arguments = asked::with_include(&claimed.arguments, own);
+            read_answer(app, &view, &account, &arguments, read)
         }
         Runs::IsCut { .. } => {
             let why = format!(
@@ -167,7 +170,7 @@ async fn unsigned_call(
     app: &App,
     bearer: Option<&Bearer>,
     account: Option<&str>,
-    call: Unsigned,
+    (call, own): (Unsigned, Option<Value>),
     ask: &Ask,
 ) -> Result<Answered, Problem> {
     let Some(bearer) = bearer else {
@@ -175,15 +178,10 @@ async fn unsigned_call(
         return Err(Problem::new(Code::KeyRequired, why));
     };
     call.tool.check_names(&call.arguments)?;
-    let (account, identity) = match bearer {
-        Bearer::Owner => (owners_account(app, account)?, None),
-        Bearer::Identity(own, identity) => {
-            if account.is_some_and(|named| named != own.name) {
-                let why = "the token is of another account";
-                return Err(Problem::new(Code::AccountMismatch, why));
-            }
-            (own.clone(), Some(*identity))
-        }
+    let account = account_of_bearer(app, bearer, account)?;
+    let identity = match bearer {
+        Bearer::Owner => None,
+        Bearer::Identity(_, identity) => Some(*identity),
     };
     let seen = Seen::of(&account);
     let view = seen.view(identity.as_ref(), call.session.as_deref());
@@ -191,7 +189,8 @@ async fn unsigned_call(
     if let Runs::Reads(read) = runs {
         let paged = seen.paged(call.tool, &call.arguments)?;
         let view = paged.view(identity.as_ref(), call.session.as_deref());
-        return read_answer(app, &view, &account, &call.arguments, read);
+        let arguments = asked::with_include(&call.arguments, own);
+        return read_answer(app, &view, &account, &arguments, read);
     }
     if verb::needs_own_key(call.tool.name) {
         let why = "this needs a signature by a key that the service does not hold (`signed`), whatever the token";
@@ -251,23 +250,6 @@ impl Seat<'_> {
         };
         let request = submit::sign_for_seat(account, seat, operation)?;
         write(app, account, request, wanted, result).await
-    }
-}
-
-/// The account that the owner's token is used for: the one named, or the only one.
-fn owners_account(app: &App, named: Option<&str>) -> Result<Arc<Account>, Problem> {
-    if let Some(name) = named {
-        let found = app.accounts.get(name);
-        return found.ok_or_else(|| Problem::new(Code::NotFound, "no account of this name here"));
-    }
-    let mut accounts = app.accounts.values();
-    match (accounts.next(), accounts.next()) {
-        (Some(account), None) => Ok(account),
-        _ => {
-            let why = "several accounts are kept here, and the owner's token names none of them: ?account=NAME, or sign the call";
-            let names: Vec<&str> = app.accounts.names().collect();
-            Err(Problem::new(Code::Malformed, why).with("accounts", names))
-        }
     }
 }
 

@@ -6,4 +6,7 @@ pub mod call;
 mod cut;
 pub mod http;
 pub mod listen;
+pub mod mcp;
+pub mod openapi;
+pub mod stream;
 pub mod tls;

@@ -203,6 +203,18 @@ fn tidy(value: &mut Value) {
             if let Some(Value::String(text)) = members.get_mut("description") {
                 *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             }
+            // `true`, any value at all, is a schema that some clients do not know as one.
+            let any = |schema: &mut Value| {
+                if *schema == Value::Bool(true) {
+                    *schema = Value::Object(Map::new());
+                }
+            };
+            members.get_mut("items").into_iter().for_each(any);
+            let properties = members.get_mut("properties").and_then(Value::as_object_mut);
+            properties
+                .into_iter()
+                .flat_map(Map::values_mut)
+                .for_each(any);
             members.values_mut().for_each(tidy);
         }
         Value::Array(elements) => elements.iter_mut().for_each(tidy),

@@ -3,14 +3,19 @@
 pub mod attestation;
 pub mod board;
 pub mod closed;
+pub mod contract;
 pub mod define;
 pub mod head;
 pub mod identity;
 pub mod lease;
+pub mod log_read;
+mod offered;
 pub mod page;
 pub mod session;
 pub mod start;
 pub mod token;
+
+pub use offered::is_offered;
 
 pub use define::{Done, Handler, Hints, Runs, Tool, View, find, schema};
 
@@ -48,6 +53,7 @@ pub const TOOLS: &[Tool] = &[
     board::EXPORT,
     board::PARITY,
     closed::CLOSE,
+    log_read::READ,
 ];
 
 #[cfg(test)]

@@ -5,7 +5,23 @@ use serde_json::{Map, Value};
 use crate::{
     doors::http::answer::Ask,
     error::{Code, Problem},
+    tools::Tool,
 };
+
+/// `include` of a tool that reads and says itself what can be had: never signed, so it is kept apart until the tool is run.
+pub(super) fn own_include(tool: &Tool, members: &mut Map<String, Value>) -> Option<Value> {
+    let is_own = tool.table().iter().any(|a| a.name == "include");
+    is_own.then(|| members.remove("include")).flatten()
+}
+
+/// The arguments that a tool which reads is run with.
+pub(super) fn with_include(arguments: &Value, own: Option<Value>) -> Value {
+    let mut arguments = arguments.clone();
+    if let (Some(members), Some(include)) = (arguments.as_object_mut(), own) {
+        members.insert("include".into(), include);
+    }
+    arguments
+}
 
 /// Takes `wait`, `deadline_ms` and `include` out of a call.
 pub(super) fn ask(call: &mut Map<String, Value>) -> Result<Ask, Problem> {

@@ -11,10 +11,12 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::{
     app::App,
     error::{Code, Problem},
+    limits::{BODY_BYTES_MAX, CONTENT_BYTES_MAX},
+    tools::Tool,
 };
 
 /// The media type of a request, lower case and without parameters; `None` if there is none.
-pub(super) fn media_type(request: &Request) -> Option<String> {
+pub(in crate::doors) fn media_type(request: &Request) -> Option<String> {
     let value = request.headers().get(header::CONTENT_TYPE)?.to_str().ok()?;
     Some(
         value
@@ -28,7 +30,7 @@ pub(super) fn media_type(request: &Request) -> Option<String> {
 
 /// Reads a body of at most `limit` bytes. A stated length above the limit is refused before anything is read. The permit stands
 /// for the memory: to be kept until the request is answered.
-pub(super) async fn read(
+pub(in crate::doors) async fn read(
     app: &App,
     request: Request,
     limit: usize,
@@ -104,7 +106,15 @@ async fn collect(
     Ok((bytes.freeze(), held))
 }
 
-fn too_large(limit: usize) -> Problem {
+/// How large a call of this tool may be: some take a whole file.
+pub(in crate::doors) fn limit_of(tool: &Tool) -> usize {
+    match tool.table().iter().any(|a| a.name == "content") {
+        true => CONTENT_BYTES_MAX,
+        false => BODY_BYTES_MAX,
+    }
+}
+
+pub(in crate::doors) fn too_large(limit: usize) -> Problem {
     Problem::new(
         Code::TooLarge,
         format!("the body is larger than {limit} bytes"),
@@ -113,7 +123,10 @@ fn too_large(limit: usize) -> Problem {
 }
 
 /// An answer of JSON that was made elsewhere.
-pub(super) fn json(status: axum::http::StatusCode, text: String) -> axum::response::Response {
+pub(in crate::doors) fn json(
+    status: axum::http::StatusCode,
+    text: String,
+) -> axum::response::Response {
     let mut answer = axum::response::Response::new(Body::from(text));
     *answer.status_mut() = status;
     let headers = answer.headers_mut();

@@ -18,12 +18,16 @@ use tower_http::compression::{
 use crate::{
     account::Account,
     app::App,
-    doors::auth::{Bearer, bearer},
+    doors::{
+        auth::{Bearer, bearer},
+        mcp, openapi,
+    },
     error::{Code, Problem},
 };
 
 pub mod answer;
-mod body;
+pub(super) mod body;
+mod events;
 mod heads;
 mod health;
 mod logs;
@@ -56,7 +60,10 @@ pub fn router(app: Shared) -> Router {
         .route("/", get(page::index))
         .route("/health", get(health::health))
         .route("/health/ready", get(health::ready))
+        .route("/openapi.json", get(openapi::served))
         .route("/metrics", get(health::metrics))
+        .route("/mcp", any(mcp::door))
+        .route("/v1/events", get(events::events))
         .route("/v1/{tool}", post(tools::call).fallback(method))
         .nest("/log/{account}", log)
         .fallback(any(nothing))
@@ -83,7 +90,10 @@ impl Predicate for Compressible {
         response.status() == StatusCode::OK
             && kind
                 .and_then(|k| k.to_str().ok())
-                .is_some_and(|k| k != "application/octet-stream" || large)
+                // Events come one by one; compressed they would wait for each other.
+                .is_some_and(|k| {
+                    k != "text/event-stream" && (k != "application/octet-stream" || large)
+                })
     }
 }
 
@@ -120,7 +130,9 @@ fn door(path: &str) -> &'static str {
         (Some(""), ..) => "page",
         (Some("health"), ..) => "health",
         (Some("metrics"), ..) => "metrics",
+        (Some("v1"), Some("events"), _) => "events",
         (Some("v1"), ..) => "tools",
+        (Some("mcp"), ..) => "mcp",
         (Some("log"), _, Some("receipts")) => "receipts",
         (Some("log"), _, Some("heads")) => "heads",
         (Some("log"), _, Some("tile")) => "tiles",

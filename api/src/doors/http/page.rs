@@ -42,7 +42,8 @@ pub(super) async fn index(State(app): State<Shared>) -> Response {
          and the evidence of a leaf can be checked years later, without a network and without trusting whoever runs this.</p>\
          {logs}<h2>Use it</h2><pre>countersign sign --type application/vnd.in-toto+json FILE | countersign submit - --out evidence\n\
          countersign verify evidence/*.json --policy POLICY</pre>\
-         <p>Any C2SP tlog-tiles client can read the logs. <a href=\"/health\">How the service is</a>.</p></html>"
+         <p>Any C2SP tlog-tiles client can read the logs. <a href=\"/health\">How the service is</a>. \
+         The API: <a href=\"/openapi.json\">/openapi.json</a>; for clients of the Model Context Protocol: <code>/mcp</code>.</p></html>"
     );
     let mut answer = Html(body).into_response();
     let policy = HeaderValue::from_static(

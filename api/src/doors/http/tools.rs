@@ -18,7 +18,6 @@ use crate::{
         call::{self, Call},
     },
     error::{Code, Problem},
-    limits::{BODY_BYTES_MAX, CONTENT_BYTES_MAX},
     submit,
     tools::find,
 };
@@ -66,15 +65,7 @@ async fn run(
         let text = value.to_str().map(str::to_owned);
         text.map_err(|_| Problem::new(Code::Malformed, "Idempotency-Key: 16 to 64 characters"))
     });
-    let limit = match tool
-        .table()
-        .iter()
-        .any(|argument| argument.name == "content")
-    {
-        true => CONTENT_BYTES_MAX,
-        false => BODY_BYTES_MAX,
-    };
-    let (bytes, _held) = body::read(app, request, limit).await?;
+    let (bytes, _held) = body::read(app, request, body::limit_of(tool)).await?;
     let call = Call {
         tool,
         members: members(&bytes)?,
