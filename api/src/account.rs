@@ -14,7 +14,7 @@ use countersign_log::{
 use countersign_verifier::{
     base64,
     key::{KeyError, PrivateKey, PublicKey},
-    policy::Policy,
+    policy::{Eras, Policy},
     predecessor::Predecessor,
     vkey::NoteSigner,
 };
@@ -31,7 +31,7 @@ use crate::{
     local_witnesses::{self, PolicyLine},
     seat::Seats,
     state::{State, opened::Before},
-    submit::Wait,
+    submit::{Line, Wait},
     versions::Versions,
     witnessing,
 };
@@ -54,6 +54,10 @@ pub struct Account {
     pub unguarded: bool,
     /// The log's verifier key.
     pub vkey: String,
+    /// Its policies, by which its own evidence is judged where somebody asks.
+    pub eras: Eras,
+    /// Who waits for a lease.
+    pub line: Line,
     /// The keys that the service keeps for seats.
     pub seats: Seats,
     /// The versions of its state that open cursors name.
@@ -236,6 +240,7 @@ impl Account {
             signer,
         } = parts;
         let witnessed = policies.present.quorum().is_some();
+        let eras = policies.judges.clone();
         let unguarded = explicit.unguarded && witnesses.is_some();
         let start = if unguarded {
             Log::start_unguarded
@@ -260,6 +265,8 @@ impl Account {
             witnessed,
             unguarded,
             vkey,
+            eras,
+            line: Line::default(),
             seats,
             versions: Versions::default(),
             service,

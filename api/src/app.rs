@@ -331,6 +331,13 @@ impl App {
         accounts.all(|account| account.closed().is_some())
     }
 
+    /// Whoever waits in a line is let go: the service is about to stop.
+    pub fn disperse(&self) {
+        for account in self.accounts.values() {
+            account.line.end();
+        }
+    }
+
     /// Takes no more writes, and finishes those that were taken.
     pub fn close(&self) {
         for account in self.accounts.values() {

@@ -12,6 +12,7 @@ use countersign_verifier::{
 };
 use serde_json::json;
 
+mod caller;
 mod decision;
 mod operation;
 mod receipt;

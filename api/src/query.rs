@@ -7,7 +7,7 @@ use countersign_verifier::{
     evidence::{Evidence, EvidenceSet, Support},
     hash::{Hash, leaf_hash, sha256},
     key::IdentityId,
-    leaf::Leaf,
+    leaf::{Class, Leaf},
     limits::MULTI_LEAVES_MAX,
     multi,
     proof::TlogProof,
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::{
     error::{Code, Problem},
     ledger::space,
-    state::State,
+    state::{State, session},
 };
 
 /// A page of a look-up has at most so many entries.
@@ -188,6 +188,7 @@ fn support(
     for (index, bytes) in leaves {
         if let Ok(leaf) = Leaf::parse(bytes) {
             indexes.extend(version.enrolment_chain(&signers(&leaf), *index));
+            indexes.extend(binding(&leaf).filter(|binding| binding < index));
         }
     }
     let item = |index: u64| {
@@ -198,6 +199,12 @@ fn support(
         })
     };
     indexes.into_iter().map(item).collect()
+}
+
+/// The leaf that binds the key of the session in which a leaf was signed: the one that began it.
+fn binding(leaf: &Leaf<'_>) -> Option<u64> {
+    let by = leaf.by().filter(|by| by.class == Class::SessionKey)?;
+    session::parse_id(by.session.as_deref()?)
 }
 
 fn signers(leaf: &Leaf<'_>) -> Vec<IdentityId> {

@@ -180,6 +180,12 @@ async fn serve(
             stop.clone(),
         ));
     }
+    let (waiting, mut told) = (app.clone(), stop.clone());
+    tokio::spawn(async move {
+        // An error means that nobody can say "stop" any more, which is as good as having said it.
+        let _ = told.wait_for(|stop| *stop).await;
+        waiting.disperse();
+    });
     until_writing(&app, &mut stop).await;
     ready(&app);
     for door in doors {

@@ -4,6 +4,7 @@
 //! a key signed; whether that key counts is judged by the writer, at the request's place in the order.
 
 mod check;
+mod line;
 mod seat;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ use countersign_log::{Outcome, Pending, Sequenced, Stop, Turned, Until};
 pub use check::{
     Budget, Dropped, PreparedReceipt, Signatures, malformed, prepare_operation, prepare_receipt,
 };
+pub use line::{Line, in_line};
 pub use seat::{owner_seat, sign_for_seat};
 
 use crate::{

@@ -14,7 +14,7 @@ use crate::limits;
 use crate::proof::{TlogProof, TlogProofError};
 use crate::scan::{Scanner, push_string};
 
-pub use self::chain::{Chain, ChainError, ChainFault, Held, How, Identity};
+pub use self::chain::{Bound, Chain, ChainError, ChainFault, Held, How, Identity};
 
 /// `format` of the evidence of one leaf.
 pub const FORMAT: &str = "countersign.evidence/1";

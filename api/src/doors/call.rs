@@ -261,10 +261,13 @@ async fn write(
     result: Answer,
 ) -> Result<Answered, Problem> {
     let nonce = request.operation.nonce.clone();
+    // Kept until it is decided, so that nobody behind is let in before.
+    let place = submit::in_line(account, &request).await;
     let requests = vec![Request::Operation(Box::new(request))];
     let mut written = submit::write(account, requests, wanted).await?;
     // OK because one request has one answer.
     let written = written.pop().expect("call::write")?;
+    drop(place);
     let done = |recorded: &RecordedWrite<'_>| {
         let seen = Seen::of(account);
         result(&Done {

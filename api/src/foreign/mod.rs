@@ -43,7 +43,7 @@ pub struct Foreign {
 enum Place {
     Http(Http),
     Folder(Folder),
-    Stored(Stored),
+    Stored(Box<Stored>),
 }
 
 /// A bundle with the tile of its leaf hashes.
@@ -87,7 +87,7 @@ impl Foreign {
     /// # Errors
     /// [`ForeignError::Malformed`] where the store is damaged, [`ForeignError::Unreachable`] where it cannot be read.
     pub fn stored(account: &AccountDir, held: Option<Held>) -> Result<Foreign, ForeignError> {
-        Foreign::of(Place::Stored(Stored::open(account, held)?))
+        Foreign::of(Place::Stored(Box::new(Stored::open(account, held)?)))
     }
 
     fn of(place: Place) -> Result<Foreign, ForeignError> {

@@ -9,16 +9,14 @@ use countersign_verifier::{
 };
 
 use super::{
-    Ledger, OperationRequest, Verified,
+    Ledger, OperationRequest,
+    caller::caller,
     decision::{DECISION_BYTES_MAX, decision_text},
     space,
 };
 use crate::{
     error::{Code, Problem},
-    state::{
-        At, Caller, Closed, Decided, Identity, State, about, head, identity::Possession, refusal,
-        request_hash, session,
-    },
+    state::{At, Caller, Closed, Decided, Identity, State, about, head, refusal, request_hash},
 };
 
 /// How far an operation's own time may be from log time, in milliseconds: ten minutes.
@@ -157,73 +155,6 @@ pub fn may_read(state: &State, request: &OperationRequest, now_ms: u64) -> Resul
     fresh(&request.operation, now_ms)
 }
 
-/// In whose name this signature counts, and as what: of the identity's current key, if it may sign operations, or of the key of
-/// the session that the operation names.
-pub(super) fn caller<'s>(
-    state: &'s State,
-    signer: &Verified,
-    operation: &Operation,
-    at: u64,
-) -> Result<Caller<'s>, Problem> {
-    let Some(identity) = state.identities.get(&signer.identity) else {
-        return Err(Problem::new(
-            Code::SignerUnknown,
-            "the key that signed is not enrolled in this account",
-        ));
-    };
-    if let Some(index) = identity.revoked {
-        return Err(revoked(identity, index));
-    }
-    if identity.key.sha256 != signer.key {
-        return session_signer(state, identity, signer, operation, at);
-    }
-    if identity.possession == Possession::Stated {
-        let why = "this key may sign receipts; to sign operations it must first prove itself: identity rotate to this same key, with --possession";
-        return Err(
-            Problem::new(Code::PossessionUnproved, why).with("identity", identity.id.to_string())
-        );
-    }
-    Ok(Caller::from(identity))
-}
-
-/// Whoever signed with another key than the identity's own: with that of a session, as long as it may, or with one that is retired.
-fn session_signer<'s>(
-    state: &'s State,
-    identity: &'s Identity,
-    signer: &Verified,
-    operation: &Operation,
-    at: u64,
-) -> Result<Caller<'s>, Problem> {
-    let named = operation.session.as_deref().and_then(session::parse_id);
-    let session = named.and_then(|index| state.sessions.get(index));
-    let session = session.filter(|session| session.identity == identity.id);
-    let Some((session, key)) = session.and_then(|s| Some((s, s.key.as_ref()?))) else {
-        return Err(retired(identity));
-    };
-    if key.named.sha256 != signer.key {
-        return Err(retired(identity));
-    }
-    let gone = session::gone(session).or_else(|| {
-        (key.expires <= at).then(|| {
-            let why = "the binding of the session's key has ended";
-            Decided::refuse(Code::SessionExpired, why)
-                .with("session_id", session.id())
-                .with("binding_expired_at", Millis(key.expires).to_string())
-        })
-    });
-    match gone {
-        Some(Decided::Refused(code, message, detail)) => {
-            let mut problem = Problem::new(code, message);
-            problem.detail = detail;
-            Err(problem)
-        }
-        _ => Ok(Caller {
-            identity,
-            class: Class::SessionKey,
-        }),
-    }
-}
-
 /// Whether anything new is judged at all: the log is open, and the operation was signed just now.
 fn takes(state: &State, operation: &Operation, at: u64) -> Result<(), Problem> {
     match &state.closed {
@@ -237,28 +168,6 @@ pub(super) fn is_closed(closed: &Closed) -> Problem {
     Problem::new(Code::LogClosed, closed.to_string())
         .with("closed_index", closed.index)
         .with("successor", closed.successor.as_str())
-}
-
-pub(super) fn revoked(identity: &Identity, index: u64) -> Problem {
-    Problem::new(
-        Code::KeyRevoked,
-        format!("`{}` was revoked at index {index}", identity.name),
-    )
-    .with("identity", identity.id.to_string())
-    .with("revoked_index", index)
-}
-
-pub(super) fn retired(identity: &Identity) -> Problem {
-    let since = identity.rotations.last().map_or(0, |c| c.index);
-    Problem::new(
-        Code::KeyRevoked,
-        format!(
-            "`{}` has another key since index {since}; this one is retired",
-            identity.name
-        ),
-    )
-    .with("identity", identity.id.to_string())
-    .with("retired_index", since)
 }
 
 pub(super) fn fresh(operation: &Operation, at: u64) -> Result<(), Problem> {

@@ -8,7 +8,8 @@ use countersign_verifier::{
 
 use super::{
     Ledger, ReceiptRequest, Verified,
-    operation::{is_closed, retired, revoked},
+    caller::{retired, revoked},
+    operation::is_closed,
     space,
 };
 use crate::{

@@ -8,9 +8,7 @@ use countersign_verifier::{
 use serde_json::{Map, Value};
 
 use super::{
-    ReceiptRequest, Verified,
-    decision::decision_text,
-    operation::{caller, fresh},
+    ReceiptRequest, Verified, caller::caller, decision::decision_text, operation::fresh,
     receipt::admit,
 };
 use crate::{

@@ -19,6 +19,9 @@ pub struct Due {
     pub id: String,
 }
 
+/// Takes an event in, in the leaf at this index.
+pub(super) type Taken = fn(&mut State, &Map<String, Value>, u64) -> Result<(), String>;
+
 /// The nouns whose members end by themselves: how the next one is found, spelled and taken in.
 pub(super) struct Noun {
     pub(super) kind: &'static str,
@@ -27,7 +30,7 @@ pub(super) struct Noun {
     /// The members of its event, without `type`; there is at least one.
     pub(super) event: fn(&State, &str) -> Map<String, Value>,
     /// Takes the event in, in the leaf at this index.
-    pub(super) apply: fn(&mut State, &Map<String, Value>, u64) -> Result<(), String>,
+    pub(super) apply: Taken,
     /// Puts the end of every running one off by so many milliseconds.
     pub(super) extend: fn(&mut State, u64),
 }

@@ -3,6 +3,11 @@
 use countersign_verifier::{base64, hash::Hash};
 use serde::{Deserialize, Serialize};
 
+mod shape;
+mod verify;
+
+pub use verify::VERIFY;
+
 use crate::seat::Seats;
 
 /// Every attestation begins so.
@@ -69,8 +74,50 @@ fn plain(bytes: &[u8]) -> String {
 
 fn bytes(text: &str) -> Result<Vec<u8>, String> {
     let mut text = text.replace('-', "+").replace('_', "/");
-    while text.len() % 4 != 0 {
+    while !text.len().is_multiple_of(4) {
         text.push('=');
     }
     base64::decode(&text).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use zeroize::Zeroizing;
+
+    use super::*;
+
+    #[test]
+    fn only_the_account_that_made_it_takes_an_attestation_for_its_own() {
+        let seats = |secret| Seats::new(Zeroizing::new([secret; 32]), "example.com/a".into());
+        let claim = Claim {
+            account: "example.com/a".into(),
+            session: "s_5".into(),
+            identity: "id_0".into(),
+            role: "agent".into(),
+            class: "agent_key".into(),
+            index: 5,
+            expires_at: "2026-11-29T13:00:00.000Z".into(),
+        };
+        let token = claim.to_token(&seats(1));
+        assert_eq!(Claim::read(&token, &seats(1)), Ok((claim.clone(), true)));
+        assert_eq!(Claim::read(&token, &seats(2)), Ok((claim.clone(), false)));
+        let other = Claim {
+            role: "owner".into(),
+            ..claim
+        };
+        let tag = token.rsplit_once('.').unwrap().1;
+        let forged = other.to_token(&seats(2));
+        let forged = format!("{}.{tag}", forged.rsplit_once('.').unwrap().0);
+        assert_eq!(Claim::read(&forged, &seats(1)), Ok((other, false)));
+        for bad in [
+            "",
+            "csa1.",
+            "csa1.a.b",
+            "csa1.e30.AAAA",
+            "cst_x",
+            "csa1.&.&",
+        ] {
+            assert!(Claim::read(bad, &seats(1)).is_err(), "{bad}");
+        }
+    }
 }

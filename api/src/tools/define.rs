@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::OnceLock};
 
 use countersign_log::{Reader, store::Head};
-use countersign_verifier::{key::IdentityId, operation::Operation};
+use countersign_verifier::{key::IdentityId, operation::Operation, policy::Eras};
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value};
 
@@ -27,6 +27,8 @@ pub struct View<'a> {
     pub seats: &'a Seats,
     /// Where a list goes on, and how it is gone on with.
     pub pages: Pages<'a>,
+    /// The policies by which the log's evidence is judged.
+    pub eras: &'a Eras,
     /// Who asks; `None`: whoever holds the owner's token.
     pub caller: Option<&'a Identity>,
     /// The session that the call names.

@@ -31,6 +31,7 @@ pub const TOOLS: &[Tool] = &[
     lease::RELEASE,
     lease::GET,
     lease::LIST,
+    attestation::VERIFY,
     identity::ENROLL,
     identity::ROTATE,
     identity::REVOKE,

@@ -16,7 +16,7 @@ use super::Support;
 use crate::checkpoint::Checkpoint;
 use crate::json::{Fault, JsonError};
 use crate::key::{IdentityId, KeyError, PublicKey};
-use crate::leaf::{Class, LeafError};
+use crate::leaf::{Class, LeafError, Millis};
 use crate::predecessor::{Predecessor, PredecessorError};
 use crate::tree::ProofError;
 
@@ -69,6 +69,9 @@ pub enum ChainFault {
     /// The effect names another identity than the one that was signed for: the new key's, or the argument.
     #[error("the effect names {0}, which is not this key's identity or not the one asked for")]
     Identity(IdentityId),
+    /// It binds a key to a session, and the binding is not by the identity whose session it is.
+    #[error("the binding of the session's key is not by {0}")]
+    Binding(IdentityId),
     /// The new key's own signature is said to be there and fails.
     #[error("the possession of the new key is not proved")]
     Possession,
@@ -146,6 +149,17 @@ impl Identity {
     }
 }
 
+/// The key of a session, bound by an identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Whose session it is.
+    pub identity: IdentityId,
+    /// The key.
+    pub key: PublicKey,
+    /// When the binding ends.
+    pub until: Millis,
+}
+
 /// All identities that the support leaves show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
@@ -154,6 +168,8 @@ pub struct Chain {
     loose: BTreeMap<IdentityId, (u64, IdentityId)>,
     /// The log that this one goes on from.
     predecessor: Option<Predecessor>,
+    /// By the leaf that began it.
+    sessions: BTreeMap<u64, Bound>,
 }
 
 impl Chain {
@@ -192,6 +208,12 @@ impl Chain {
                 })?;
         }
         Ok(chain)
+    }
+
+    /// The key that signs in the session of this id, which is `s_` and the index of the leaf that began it.
+    #[must_use]
+    pub fn session_key(&self, id: &str) -> Option<&Bound> {
+        self.sessions.get(&id.strip_prefix("s_")?.parse().ok()?)
     }
 
     /// The identity of this id.

@@ -149,6 +149,7 @@ fn read(
         envelope,
         &Known {
             index: subject.index,
+            at: leaf.at(),
             by,
             operation: matches!(leaf, Leaf::Operation(_)),
             shown,

@@ -9,11 +9,12 @@ use super::{Found, Status, found};
 use crate::dsse::{Envelope, Signature};
 use crate::evidence::{Held, Identity};
 use crate::key::{IdentityId, PublicKey};
-use crate::leaf::{By, Class};
+use crate::leaf::{By, Class, Millis};
 
 /// What is known of the signers of one leaf.
 pub(super) struct Known<'a> {
     pub(super) index: u64,
+    pub(super) at: Millis,
     pub(super) by: &'a By,
     /// Whether the leaf records an operation.
     pub(super) operation: bool,
@@ -109,6 +110,9 @@ impl Known<'_> {
         identity: &Identity,
         held: Held<'_>,
     ) -> (Found, Found) {
+        if self.by.class == Class::SessionKey && self.by.identity == signer {
+            return self.in_session(pae, signature, signer, identity, held);
+        }
         let verifies = held.key.verify(pae, &signature.sig);
         let algorithm = held.key.algorithm().name();
         let envelope = if verifies {
@@ -126,6 +130,42 @@ impl Known<'_> {
             )
         };
         (envelope, self.standing(signature, signer, identity, held))
+    }
+
+    /// A signer who let the key of a session sign for him.
+    fn in_session(
+        &self,
+        pae: &[u8],
+        signature: &Signature,
+        signer: IdentityId,
+        identity: &Identity,
+        held: Held<'_>,
+    ) -> (Found, Found) {
+        let session = self.by.session.as_deref().unwrap_or_default();
+        let bound = self.shown.as_ref().ok();
+        let bound = bound.and_then(|chain| chain.session_key(session));
+        let Some(bound) = bound.filter(|bound| bound.identity == signer) else {
+            let detail = format!("no leaf here binds a key of session {session:?} by {signer}");
+            return (self.unknown_key(signer), found(Status::Unknown, detail));
+        };
+        if !bound.key.verify(pae, &signature.sig) {
+            let detail = format!("bad signature: not by the key of session {session}");
+            let standing = self.standing(signature, signer, identity, held);
+            return (found(Status::Fail, detail), standing);
+        }
+        let algorithm = bound.key.algorithm().name();
+        let envelope = found(
+            Status::Pass,
+            format!("signature by {signer} ({algorithm}), in session {session}"),
+        );
+        if self.at >= bound.until {
+            let until = bound.until;
+            let detail = format!("{signer}: the binding of its session's key ended at {until}");
+            return (envelope, found(Status::Fail, detail));
+        }
+        let (status, detail) = self.standing(signature, signer, identity, held);
+        let bound = format!("{detail}; by the key that it bound to session {session}");
+        (envelope, (status, bound))
     }
 
     fn standing(
@@ -154,7 +194,9 @@ impl Known<'_> {
                 detail + &format!("; revoked at {revoked}, before this leaf"),
             );
         }
-        let claims = self.by.identity == signer && self.by.class != identity.class;
+        // Only an agent_key binds another key, and the leaf that does so was checked.
+        let bound = self.by.class == Class::SessionKey && identity.class == Class::AgentKey;
+        let claims = self.by.identity == signer && self.by.class != identity.class && !bound;
         if claims {
             return (
                 Status::Fail,

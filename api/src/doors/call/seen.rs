@@ -79,6 +79,7 @@ impl<'a> Seen<'a> {
             state: &self.state,
             reader: &self.reader,
             seats: &self.account.seats,
+            eras: &self.account.eras,
             pages: Pages {
                 versions: &self.account.versions,
                 of: self.of,

@@ -59,10 +59,13 @@ fn decide_checkin(
         let why = format!("the session's role is `{}`; it stays so", renewed.role);
         return Err(Decided::refuse(Code::NotAllowed, why));
     }
+    // So that whoever checks a signature of that key finds its binding in the leaf that the session is named after.
+    if renewed.is_some() && asked.session_public_key.is_some() {
+        let why = "a session keeps its key; check out, and begin another with `resume`";
+        return Err(Decided::refuse(Code::NotAllowed, why));
+    }
     // A key that was bound to one session opens no other: its binding says as what, and until when.
-    if caller.class == Class::SessionKey
-        && (renewed.is_none() || asked.session_public_key.is_some())
-    {
+    if caller.class == Class::SessionKey && renewed.is_none() {
         let why =
             "the key of a session renews that session; another one needs the identity's own key";
         return Err(Decided::refuse(Code::AttributionTooLow, why));

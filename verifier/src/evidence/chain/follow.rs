@@ -4,15 +4,15 @@ use alloc::format;
 
 use serde_json::Value;
 
-use super::{Chain, ChainFault, How, Identity, Span};
+use super::{Bound, Chain, ChainFault, How, Identity, Span};
 use crate::base64;
 use crate::checkpoint::Checkpoint;
 use crate::evidence::Support;
 use crate::hash::leaf_hash;
 use crate::json;
 use crate::key::{IdentityId, PublicKey};
-use crate::leaf::{Class, Decision, Leaf, OperationLeaf, SystemLeaf};
-use crate::operation::{self, Operation, possession_message};
+use crate::leaf::{Class, Decision, Leaf, Millis, OperationLeaf, SystemLeaf};
+use crate::operation::{self, Operation, binding_message, possession_message};
 use crate::predecessor::Predecessor;
 use crate::tree;
 
@@ -96,6 +96,9 @@ impl Chain {
             return Err(ChainFault::Member("payloadType"));
         }
         let operation = Operation::parse(&leaf.envelope.payload)?;
+        if operation.tool == "ars_session_checkin" {
+            return self.bind(leaf, &operation, index, checkpoint);
+        }
         if !["identity_enroll", "identity_rotate", "identity_revoke"].contains(&&*operation.tool) {
             return Ok(());
         }
@@ -128,6 +131,44 @@ impl Chain {
                 Ok(())
             }
         }
+    }
+
+    /// The key that an identity lets sign in a session of its own. Of an identity that no leaf here shows nothing is bound.
+    fn bind(
+        &mut self,
+        leaf: &OperationLeaf<'_>,
+        operation: &Operation,
+        index: u64,
+        checkpoint: &Checkpoint,
+    ) -> Result<(), ChainFault> {
+        let (by, arguments) = (leaf.by.identity, &operation.arguments);
+        let held = self.identities.get(&by).and_then(|i| i.key_at(index));
+        let (Some(held), Some(binding)) = (held, arguments.get("binding")) else {
+            return Ok(());
+        };
+        if operation.log != checkpoint.origin {
+            return Err(ChainFault::Log(operation.log.clone()));
+        }
+        let spki = text(arguments, "session_public_key")?;
+        let member = |name| move |_| ChainFault::Member(name);
+        let der = base64::decode(spki).map_err(member("session_public_key"))?;
+        let key = PublicKey::from_spki(&der)?;
+        let until: Millis = text(binding, "expires_at")?
+            .parse()
+            .map_err(|_| ChainFault::Member("expires_at"))?;
+        let signature = base64::decode(text(binding, "signature")?).map_err(member("signature"))?;
+        let message = binding_message(&operation.log, spki, text(arguments, "role")?, until);
+        if !held.key.verify(&message, &signature) {
+            return Err(ChainFault::Binding(by));
+        }
+        self.signed(leaf, index)?;
+        let bound = Bound {
+            identity: by,
+            key,
+            until,
+        };
+        self.sessions.insert(index, bound);
+        Ok(())
     }
 
     /// The service's own rule, so that whoever holds the log's key needs the owner's as well to speak in
@@ -173,7 +214,7 @@ impl Chain {
         if identity.class != Class::AgentKey || leaf.by.class != Class::AgentKey {
             return Err(ChainFault::Reach(
                 by,
-                "identities are changed under an agent_key only",
+                "change identities or bind keys with another key than an agent_key",
             ));
         }
         if !held.proved {

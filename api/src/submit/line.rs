@@ -1,0 +1,202 @@
+//! The line at the door: whoever waits for a lease waits here, and costs no leaf until it is decided.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::{sync::watch, time::Instant};
+
+use crate::{
+    account::Account,
+    code::Code,
+    ledger::OperationRequest,
+    state::{
+        At, Caller, Decided,
+        lease::{ACQUIRE, Resource},
+    },
+};
+
+/// So many calls of an account wait at once; who comes when there are more is answered at once.
+const WAITING_MAX: usize = 1_000;
+/// What the tool takes at most; a call that asks for more is refused by it.
+const WAIT_MS_MAX: u64 = 50_000;
+
+/// Those who wait for leases of one account, in the order in which they came.
+pub struct Line {
+    waiting: Mutex<Waiting>,
+    /// Changes whenever somebody leaves.
+    left: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    next: u64,
+    places: BTreeMap<u64, Resource>,
+    over: bool,
+}
+
+impl Default for Line {
+    fn default() -> Line {
+        Line {
+            waiting: Mutex::default(),
+            left: watch::Sender::new(0),
+        }
+    }
+}
+
+/// A place in the line; left by dropping it.
+pub struct Place<'a> {
+    line: &'a Line,
+    number: u64,
+    resource: Resource,
+}
+
+impl Line {
+    /// Lets everybody go, and nobody wait any more.
+    pub fn end(&self) {
+        self.waiting().over = true;
+        self.left.send_modify(|left| *left += 1);
+    }
+
+    fn enter(&self, resource: Resource) -> Option<Place<'_>> {
+        let mut waiting = self.waiting();
+        if waiting.over || waiting.places.len() >= WAITING_MAX {
+            return None;
+        }
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.places.insert(number, resource.clone());
+        Some(Place {
+            line: self,
+            number,
+            resource,
+        })
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        // A panic elsewhere leaves the list as it was: each change is one step.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place<'_> {
+    /// Whether nobody before waits for any of the same.
+    fn is_first(&self) -> bool {
+        let waiting = self.line.waiting();
+        let mut before = waiting.places.range(..self.number);
+        waiting.over || !before.any(|(_, resource)| resource.overlaps(&self.resource))
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.line.waiting().places.remove(&self.number);
+        self.line.left.send_modify(|left| *left += 1);
+    }
+}
+
+/// How a call would be decided by now.
+enum Now {
+    /// Somebody holds what it asks for.
+    Taken,
+    /// It would be had.
+    Free,
+    /// It would be refused for another reason, or renews what is had: there is nothing to wait for.
+    Settled,
+}
+
+/// Waits until a call that asks for a lease would have it, or until its `wait_ms` are over. Its place is to be kept until it is
+/// decided. Other calls, and those that find the line full, do not wait.
+pub async fn in_line<'a>(account: &'a Account, request: &OperationRequest) -> Option<Place<'a>> {
+    let (resource, wait) = asked(request)?;
+    let place = account.line.enter(resource)?;
+    let ends = Instant::now() + wait;
+    let mut progress = account.reader().progress();
+    let mut left = account.line.left.subscribe();
+    loop {
+        // Before looking, so that what happens meanwhile is not missed.
+        progress.borrow_and_update();
+        left.borrow_and_update();
+        match now(account, request) {
+            Now::Settled => break,
+            Now::Free if place.is_first() => break,
+            Now::Taken if account.line.waiting().over => break,
+            Now::Free | Now::Taken => {}
+        }
+        tokio::select! {
+            changed = progress.changed() => if changed.is_err() { break },
+            _ = left.changed() => {}
+            () = tokio::time::sleep_until(ends) => break,
+        }
+    }
+    Some(place)
+}
+
+fn asked(request: &OperationRequest) -> Option<(Resource, Duration)> {
+    let operation = &request.operation;
+    let wait_ms = operation.arguments.get("wait_ms").and_then(Value::as_u64)?;
+    if operation.tool != ACQUIRE.tool || !(1..=WAIT_MS_MAX).contains(&wait_ms) {
+        return None;
+    }
+    let resource = operation
+        .arguments
+        .get("resource")
+        .and_then(Value::as_str)?;
+    let resource = Resource::parse(resource).ok()?;
+    Some((resource, Duration::from_millis(wait_ms)))
+}
+
+fn now(account: &Account, request: &OperationRequest) -> Now {
+    let (head, state) = account.reader().committed();
+    let Some(identity) = state.identities.get(&request.signer.identity) else {
+        return Now::Settled;
+    };
+    let at = At {
+        at: account.log_now_ms(),
+        index: head.size,
+    };
+    match state.decide(&Caller::from(identity), &request.operation, at) {
+        Decided::Refused(Code::LeaseConflict, ..) => Now::Taken,
+        Decided::Applied(effect) if !effect.contains_key("renewed") => Now::Free,
+        Decided::Refused(..) | Decided::Applied(_) => Now::Settled,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(text: &str) -> Resource {
+        Resource::parse(text).unwrap()
+    }
+
+    #[test]
+    fn each_waits_behind_those_before_who_want_any_of_the_same() {
+        let line = Line::default();
+        let first = line.enter(resource("path:a:src/**")).unwrap();
+        let second = line.enter(resource("path:a:src/x")).unwrap();
+        let other = line.enter(resource("item:1")).unwrap();
+        assert_eq!(
+            [&first, &second, &other].map(Place::is_first),
+            [true, false, true]
+        );
+        drop(first);
+        assert!(second.is_first());
+        line.end();
+        assert!(line.enter(resource("item:2")).is_none());
+    }
+
+    #[test]
+    fn a_full_line_takes_nobody() {
+        let line = Line::default();
+        let places: Vec<Place<'_>> = (0..WAITING_MAX)
+            .map(|n| line.enter(resource(&format!("item:{n}"))).unwrap())
+            .collect();
+        assert!(line.enter(resource("item:x")).is_none());
+        drop(places);
+        assert!(line.enter(resource("item:x")).is_some());
+    }
+}
