@@ -9,6 +9,7 @@ mod bench;
 mod board;
 mod call;
 mod close;
+mod demo;
 mod enrol;
 mod evidence;
 mod foreign;
@@ -64,6 +65,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Up(up::UpArgs),
+    Demo(demo::DemoArgs),
     Init(init::InitArgs),
     Serve(serve::ServeArgs),
     Status(status::StatusArgs),
@@ -135,6 +137,7 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Up(args) => up::run(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Status(args) => status::run(&args),
@@ -218,6 +221,7 @@ mod tests {
                 retry_after: after.map(std::time::Duration::from_millis),
                 detail: serde_json::Map::new(),
                 entry: None,
+                members: serde_json::Map::new(),
             })
         };
         let url = || "http://127.0.0.1".to_owned();

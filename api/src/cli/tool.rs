@@ -11,7 +11,7 @@ use super::{
     out::Out,
     place::{KeyArg, Place, Service},
 };
-use crate::client::{CallOptions, ClientError, Entry, Retry, ToolAnswer, Wait, new_nonce};
+use crate::client::{By, CallOptions, ClientError, Entry, Retry, ToolAnswer, Wait, new_nonce};
 
 /// Pauses between attempts at a call, in all.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -69,13 +69,13 @@ pub async fn write(
         None => new_nonce()?,
     };
     let call = || {
-        service.client.run(
-            (tool, arguments.clone()),
-            &origin,
+        let by = By {
             key,
-            &nonce,
-            wait.options(),
-        )
+            origin: &origin,
+            session: None,
+        };
+        let call = (tool, arguments.clone());
+        service.client.run(call, by, &nonce, wait.options())
     };
     again(service, call).await
 }

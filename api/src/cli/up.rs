@@ -85,7 +85,8 @@ fn hints(app: &App) {
         policy.display()
     );
     eprintln!(
-        "or look at {}/ in a browser. Ctrl-C stops it; what was answered is kept.\n",
+        "  countersign demo        two agents and a human at work on a board, every leaf of it checked\n\
+        or look at {}/ in a browser. Ctrl-C stops it; what was answered is kept.\n",
         app.url()
     );
 }

@@ -1,8 +1,7 @@
 //! Tools: signed operations, and reads with a token.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use countersign_log::{Clocks as _, SystemClocks};
 use countersign_verifier::{
     dsse::Envelope,
     key::PrivateKey,
@@ -11,7 +10,7 @@ use countersign_verifier::{
 };
 use reqwest::Method;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use super::{
     error::ClientError,
@@ -30,6 +29,29 @@ pub struct CallOptions {
     pub wait: Option<Wait>,
     /// How long to wait for that; the service's choice if `None`.
     pub deadline: Option<Duration>,
+}
+
+impl CallOptions {
+    /// As members of a call.
+    pub(super) fn members(self) -> Map<String, Value> {
+        let wait = self.wait.map(|wait| ("wait".into(), wait.name().into()));
+        let deadline = self.deadline.map(|deadline| {
+            let ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+            ("deadline_ms".into(), ms.into())
+        });
+        wait.into_iter().chain(deadline).collect()
+    }
+}
+
+/// Who signs an operation, for which log, and as part of which session.
+#[derive(Clone, Copy, Debug)]
+pub struct By<'a> {
+    /// The key.
+    pub key: &'a PrivateKey,
+    /// The origin of the log.
+    pub origin: &'a str,
+    /// The session.
+    pub session: Option<&'a str>,
 }
 
 /// The leaf that records an operation.
@@ -87,11 +109,16 @@ impl Client {
     /// # Errors
     /// [`ClientError`]; the service's refusal carries the leaf that records it.
     pub async fn call(&self, tool: &str, body: &Value) -> Result<ToolAnswer, ClientError> {
-        let deadline = body
-            .get("deadline_ms")
-            .and_then(Value::as_u64)
-            .map(Duration::from_millis);
-        let timeout = TIMEOUT + deadline.unwrap_or_default();
+        let waits = waits(body, "deadline_ms") + waits(body, "wait_ms");
+        self.post(tool, body, TIMEOUT + waits).await
+    }
+
+    async fn post(
+        &self,
+        tool: &str,
+        body: &Value,
+        timeout: Duration,
+    ) -> Result<ToolAnswer, ClientError> {
         let answer = send(
             self.request(Method::POST, self.at(&["v1", tool]), timeout)
                 .json(body),
@@ -101,59 +128,70 @@ impl Client {
         ToolAnswer::read(&answer)
     }
 
-    /// Runs a tool as an operation for the log of `origin`, signed with `key`. Under the same `nonce` (16 to 64 characters, see
-    /// [`new_nonce`]) the same call is answered, never repeated.
+    /// Runs a tool as an operation signed `by` somebody. Under the same `nonce` (16 to 64 characters, see [`new_nonce`]) the same
+    /// call is answered, never repeated.
     ///
     /// # Errors
     /// As [`Client::call`].
     pub async fn run(
         &self,
         (tool, arguments): (&str, Value),
-        origin: &str,
-        key: &PrivateKey,
+        by: By<'_>,
         nonce: &str,
         options: CallOptions,
     ) -> Result<ToolAnswer, ClientError> {
-        let signed = sign_operation((tool, arguments), origin, key, nonce);
+        let call = (tool, arguments);
+        self.run_beside(call, by, nonce, &options.members()).await
+    }
+
+    /// The same, with these members beside what is signed.
+    pub(super) async fn run_beside(
+        &self,
+        (tool, arguments): (&str, Value),
+        by: By<'_>,
+        nonce: &str,
+        beside: &Map<String, Value>,
+    ) -> Result<ToolAnswer, ClientError> {
+        let mut body = Value::Object(beside.clone());
+        let waits = waits(&body, "deadline_ms") + waits(&arguments, "wait_ms");
+        let signed = sign_operation((tool, arguments), by, nonce);
         // OK because what we render is JSON.
-        let signed: Value =
+        body["signed"] =
             serde_json::from_slice(&signed.to_json()).expect("Client::run: our own envelope");
-        let mut body = json!({ "signed": signed });
-        if let Some(wait) = options.wait {
-            body["wait"] = wait.name().into();
-        }
-        if let Some(deadline) = options.deadline {
-            body["deadline_ms"] = u64::try_from(deadline.as_millis())
-                .unwrap_or(u64::MAX)
-                .into();
-        }
-        self.call(tool, &body).await
+        self.post(tool, &body, TIMEOUT + waits).await
     }
 }
 
+/// How long the service is asked to wait, by the member of this name.
+fn waits(members: &Value, name: &str) -> Duration {
+    Duration::from_millis(members.get(name).and_then(Value::as_u64).unwrap_or(0))
+}
+
 /// An operation, issued now, in its envelope.
-fn sign_operation(
-    (tool, arguments): (&str, Value),
-    origin: &str,
-    key: &PrivateKey,
-    nonce: &str,
-) -> Envelope {
-    let now_ms = SystemClocks.read().wall_ns / 1_000_000;
+fn sign_operation((tool, arguments): (&str, Value), by: By<'_>, nonce: &str) -> Envelope {
     let operation = Operation {
         tool: tool.to_owned(),
         arguments,
-        log: origin.to_owned(),
-        session: None,
+        log: by.origin.to_owned(),
+        session: by.session.map(str::to_owned),
         nonce: nonce.to_owned(),
-        issued_at: Millis(u64::try_from(now_ms).unwrap_or(0)),
+        issued_at: now(),
         prev: Vec::new(),
         observed: None,
     };
     Envelope::sign(
         PAYLOAD_TYPE,
         &operation.to_json(),
-        std::slice::from_ref(key),
+        std::slice::from_ref(by.key),
     )
+}
+
+/// The time by this machine's clock.
+pub(super) fn now() -> Millis {
+    // Of a clock before 1970 the service says what is wrong with it.
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let ms = since.map_or(0, |since| since.as_millis());
+    Millis(u64::try_from(ms).unwrap_or(u64::MAX))
 }
 
 /// A fresh nonce: 32 hexadecimal digits of chance.
@@ -169,6 +207,8 @@ pub fn new_nonce() -> Result<String, getrandom::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
     use countersign_verifier::{dsse::count, key::Algorithm};
 
     #[test]
@@ -177,8 +217,11 @@ mod tests {
         let nonce = new_nonce().unwrap();
         let envelope = sign_operation(
             ("identity_revoke", json!({"b": 1, "a": 2})),
-            "localhost/dev",
-            &key,
+            By {
+                key: &key,
+                origin: "localhost/dev",
+                session: Some("s_7"),
+            },
             &nonce,
         );
         assert_eq!(
@@ -190,6 +233,7 @@ mod tests {
             (&*operation.tool, &*operation.log, &*operation.nonce),
             ("identity_revoke", "localhost/dev", &*nonce)
         );
+        assert_eq!(operation.session.as_deref(), Some("s_7"));
         assert!(operation.issued_at > "2026-01-01T00:00:00.000Z".parse().unwrap());
         assert_ne!(nonce, new_nonce().unwrap());
     }

@@ -23,6 +23,8 @@ pub struct Problem {
     pub detail: Map<String, Value>,
     /// The leaf that records the refusal, where one does.
     pub entry: Option<Entry>,
+    /// All of it as it came; empty where the answer was no problem JSON.
+    pub members: Map<String, Value>,
 }
 
 /// Why a call has no answer.
@@ -175,6 +177,7 @@ impl Problem {
                     retry_after,
                     detail: Map::new(),
                     entry: None,
+                    members: Map::new(),
                 }
             }
         }
@@ -208,6 +211,7 @@ impl Problem {
             entry: members
                 .get("entry")
                 .and_then(|entry| serde_json::from_value(entry.clone()).ok()),
+            members: members.clone(),
         }
     }
 }

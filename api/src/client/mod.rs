@@ -10,10 +10,13 @@
 //! ```
 //!
 //! Every call is one request with a time-out, and no answer is read beyond its bound. What may be repeated is repeated by
-//! [`Client::submit_all`] and [`Client::evidence_when_ready`] only; both are safe, because the service answers what it
+//! [`Client::submit_all`], [`Client::evidence_when_ready`] and [`Agent`] only; all are safe, because the service answers what it
 //! already has instead of adding it again.
+//!
+//! An agent that works with others checks in, claims items of the board and says what became of them: [`Agent`].
 
 mod admin;
+mod agent;
 mod call;
 mod error;
 mod evidence;
@@ -25,7 +28,8 @@ mod submit;
 mod token;
 
 pub use admin::{admin_set_policy, admin_status};
-pub use call::{CallOptions, Entry, ToolAnswer, new_nonce};
+pub use agent::{Agent, CheckIn, Claim, Lease, Outcome, Session, new_key};
+pub use call::{By, CallOptions, Entry, ToolAnswer, new_nonce};
 pub use error::{ClientError, Problem};
 pub use evidence::EvidenceFile;
 pub use heads::{HeadOf, TrackedLog};

@@ -7,7 +7,7 @@ use core::fmt;
 use ed25519_dalek as ed25519;
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
 use ed25519_dalek::pkcs8::{
-    DecodePrivateKey as _, EncodePrivateKey as _, PrivateKeyInfoRef, SecretDocument,
+    DecodePrivateKey as _, EncodePrivateKey as _, KeypairBytes, PrivateKeyInfoRef, SecretDocument,
 };
 use p256::ecdsa::signature::Signer as _;
 use zeroize::Zeroizing;
@@ -93,7 +93,12 @@ impl PrivateKey {
     #[must_use]
     pub fn to_pem(&self) -> Zeroizing<String> {
         let pem = match self {
-            Self::Ed25519(key) => key.to_pkcs8_pem(LineEnding::LF),
+            // Without the public key (RFC 8410 section 7, version 1): OpenSSL, and what is built on it, reads no other.
+            Self::Ed25519(key) => KeypairBytes {
+                secret_key: key.to_bytes(),
+                public_key: None,
+            }
+            .to_pkcs8_pem(LineEnding::LF),
             Self::EcdsaP256(key) => p256::SecretKey::from(key).to_pkcs8_pem(LineEnding::LF),
             Self::EcdsaP384(key) => p384::SecretKey::from(key).to_pkcs8_pem(LineEnding::LF),
         };

@@ -370,3 +370,9 @@ fn keyids_are_hints_in_five_spellings() {
     assert!(ed25519(1).public().matches_hint(crate::support::LOG_VKEY));
     assert!(!ed25519(3).public().matches_hint(crate::support::LOG_VKEY));
 }
+
+/// RFC 8410 section 7, version 1, without the public key: the form that OpenSSL reads and writes.
+#[test]
+fn an_ed25519_key_is_written_as_others_read_it() {
+    assert_eq!(*ed25519(3).to_pem(), AGENT_PEM);
+}

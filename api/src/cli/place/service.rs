@@ -1,6 +1,6 @@
 //! A service that was found, and what is said when it does not answer.
 
-use std::fs;
+use std::{fs, path::PathBuf};
 
 use anyhow::Context as _;
 use countersign_verifier::vkey::VerifierKey;
@@ -40,6 +40,12 @@ impl Service {
                 .context("the service does not say the log's origin; name it with --origin"),
             Err(error) => Err(self.explain(error)),
         }
+    }
+
+    /// The policy that verifiers of the account's log are pointed at, where the service is the data directory's own.
+    pub fn policy(&self) -> Option<PathBuf> {
+        let account = self.dir.account(self.client.account());
+        self.is_of_dir.then(|| account.policy_for_verifiers())
     }
 
     /// What helps when nobody answers.
