@@ -25,6 +25,7 @@ mod races;
 mod receipts;
 mod recovery;
 mod sessions;
+mod shim;
 mod succession;
 mod tiles;
 mod tls;

@@ -1,7 +1,8 @@
 //! The documents: what they print can be typed, the program they hold tells good evidence from bad, and their links lead somewhere.
 //!
 //! A fenced block below a line `<!-- run -->` is run by `sh -eu`, all of a page in one go, in an empty folder beside a fresh
-//! development log. `<!-- run: namespaces -->`: where a network namespace can be had. `<!-- file: NAME -->`: a file's content.
+//! development log. `<!-- run: namespaces -->`: where a network namespace can be had; `<!-- run: python -->` and the like: where that is.
+//! `<!-- file: NAME -->`: a file's content.
 
 use std::{
     path::{Path, PathBuf},
@@ -76,7 +77,12 @@ impl Session {
 
     /// What the shell blocks of a page write to standard output.
     fn run(&self, page: &str) -> String {
-        let script = blocks(page, "<!-- run -->").join("\n");
+        self.run_marked(page, "<!-- run -->")
+    }
+
+    /// The same of the blocks with this mark.
+    fn run_marked(&self, page: &str, mark: &str) -> String {
+        let script = blocks(page, mark).join("\n");
         assert!(!script.is_empty(), "no block to run");
         let output = self
             .command("sh")
@@ -133,6 +139,72 @@ fn the_first_hour_does_what_it_says() {
     assert!(!said.contains("does not hold"), "{said}");
     let held = said.lines().filter(|line| *line == "holds").count();
     assert!(held >= 5, "{held} hold: {said}");
+}
+
+/// Whether a page's program can be tried here. Where it must be, in CI, it is no test that is left out.
+fn can_run(program: &str, arguments: &[&str]) -> bool {
+    let can = has(program, arguments);
+    let must = std::env::var_os("CI").is_some();
+    assert!(can || !must, "{program} {arguments:?} is needed in CI");
+    if !can {
+        eprintln!("skipped: no {program} for {arguments:?}");
+    }
+    can
+}
+
+#[test]
+fn programs_in_other_languages_sign_lease_and_resolve() {
+    let page = page("docs/clients.md");
+    let session = Session::begin();
+    session.run(&page);
+    let programs = [
+        (
+            "agent.py",
+            "python",
+            can_run("python3", &["-c", "import cryptography"]),
+        ),
+        ("agent.mjs", "node", can_run("node", &["-e", "fetch"])),
+    ];
+    let both = programs.iter().all(|(.., can)| *can);
+    for (at, (file, language, can)) in programs.into_iter().enumerate() {
+        if !can {
+            continue;
+        }
+        let program = blocks(&page, &format!("<!-- file: {file} -->"))[0];
+        std::fs::write(session.path(file), program).expect("a program");
+        let said = session.run_marked(&page, &format!("<!-- run: {language} -->"));
+        for word in [
+            "receipt: leaf ",
+            " witnessed",
+            "agent_key",
+            "checked out: leaf ",
+        ] {
+            assert!(said.contains(word), "{file}: {word}: {said}");
+        }
+        let item = format!("item: T-{} done", at + 1);
+        assert!(said.contains(&item) || !both, "{file}: {item}: {said}");
+    }
+    if both {
+        let said = session.run_marked(&page, "<!-- run: evidence -->");
+        assert!(said.contains("8 files: 8 hold"), "{said}");
+    }
+}
+
+#[test]
+fn an_agent_is_at_work_in_five_minutes() {
+    if !can_run("curl", &["--version"]) {
+        return;
+    }
+    let said = Session::begin().run(&page("docs/agents.md"));
+    for word in [
+        "\"class\":\"seat_key\"",
+        "\"status\":\"awaiting_review\"",
+        "\"outcome\":\"delivered\"",
+        "\"class\":\"session_key\"",
+        "\"protocolVersion\":\"2025-11-25\"",
+    ] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
 }
 
 /// Changes what the text of a string member says.

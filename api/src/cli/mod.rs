@@ -30,6 +30,7 @@ mod recover;
 mod reference;
 mod save;
 mod serve;
+mod shim;
 mod sign;
 mod status;
 mod submit;
@@ -88,6 +89,7 @@ enum Command {
     Pin(pin::PinArgs),
     Board(board::BoardArgs),
     Call(call::CallArgs),
+    Shim(shim::ShimArgs),
     Bench(bench::BenchArgs),
     #[command(hide = true)]
     Reference(reference::ReferenceArgs),
@@ -160,6 +162,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Pin(args) => pin::run(&args),
         Command::Board(args) => board::run(&args),
         Command::Call(args) => call::run(&args),
+        Command::Shim(args) => shim::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Reference(args) => reference::run(&args),
     }

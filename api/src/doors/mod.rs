@@ -8,5 +8,6 @@ pub mod http;
 pub mod listen;
 pub mod mcp;
 pub mod openapi;
+pub mod shim;
 pub mod stream;
 pub mod tls;

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     doors::{auth::Bearer, http::body, stream},
+    state::Identity,
     tools::{TOOLS, Tool, contract, is_offered},
 };
 
@@ -104,8 +105,6 @@ pub(super) fn initialized(version: &str) -> Value {
 
 /// The result of `tools/list`: what this caller may call, in the order of the table.
 pub(super) fn listed(bearer: &Bearer) -> Value {
-    static ROWS: OnceLock<Vec<(&Tool, Value)>> = OnceLock::new();
-    let rows = ROWS.get_or_init(|| TOOLS.iter().map(|tool| (tool, row(tool))).collect());
     let state;
     let caller = match bearer {
         Bearer::Owner => None,
@@ -114,6 +113,13 @@ pub(super) fn listed(bearer: &Bearer) -> Value {
             state.identities.get(id)
         }
     };
+    listed_to(caller)
+}
+
+/// The same for this identity; `None`: for whoever signs with a key that is not an identity's own.
+pub(super) fn listed_to(caller: Option<&Identity>) -> Value {
+    static ROWS: OnceLock<Vec<(&Tool, Value)>> = OnceLock::new();
+    let rows = ROWS.get_or_init(|| TOOLS.iter().map(|tool| (tool, row(tool))).collect());
     let offered = rows.iter().filter(|(tool, _)| is_offered(tool, caller));
     let tools: Vec<&Value> = offered.map(|(_, row)| row).collect();
     json!({"tools": tools, "ttlMs": LIST_TTL_MS, "cacheScope": "private"})
@@ -156,6 +162,11 @@ pub(super) fn called(answer: Result<Value, Value>) -> Value {
 
 /// What a call that takes long says in between.
 pub(super) fn progress(token: &Value, seconds: u64) -> bytes::Bytes {
+    stream::message(&progress_text(token, seconds))
+}
+
+/// The same as one message.
+pub(super) fn progress_text(token: &Value, seconds: u64) -> String {
     let notification = json!({
         "jsonrpc": "2.0",
         "method": "notifications/progress",
@@ -165,7 +176,7 @@ pub(super) fn progress(token: &Value, seconds: u64) -> bytes::Bytes {
             "message": "waiting until the write is as far as was asked for, or until its deadline",
         },
     });
-    stream::message(&notification.to_string())
+    notification.to_string()
 }
 
 #[cfg(test)]

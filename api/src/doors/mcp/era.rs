@@ -52,6 +52,18 @@ impl Era {
         }
     }
 
+    /// The era of a request that comes without headers, over standard input.
+    pub fn of_body(message: &Message<'_>) -> Result<Era, Fault> {
+        let stated = message.params.meta(VERSION_META);
+        if stated.is_none() && message.method != "server/discover" {
+            return Ok(Era::Legacy);
+        }
+        match whole(stated, message)? {
+            stated if stated == MODERN => Ok(Era::Modern),
+            stated => Err(unsupported(stated, vec![MODERN])),
+        }
+    }
+
     /// The HTTP status that goes with a protocol error.
     pub fn status(self, fault: &Fault) -> u16 {
         use super::message::{METHOD, PARSE, REQUEST};
@@ -71,29 +83,35 @@ pub(super) fn negotiated(asked: Option<&Value>) -> &'static str {
     ours.unwrap_or(&LEGACY[0])
 }
 
+/// The revision that a request names, where it says all that each request must.
+fn whole<'m>(stated: Option<&'m Value>, message: &Message<'_>) -> Result<&'m Value, Fault> {
+    let capabilities = message.params.meta(CAPABILITIES_META);
+    let missing: Vec<&str> = [
+        (VERSION_META, stated.is_some_and(Value::is_string)),
+        (
+            CAPABILITIES_META,
+            capabilities.is_some_and(Value::is_object),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(name, there)| (!there).then_some(name))
+    .collect();
+    match stated {
+        Some(stated) if missing.is_empty() => Ok(stated),
+        _ => {
+            let why = format!("params._meta: {} missing or malformed", missing.join(", "));
+            Err(Fault::new(PARAMS, why))
+        }
+    }
+}
+
 fn checked(
     headers: &HeaderMap,
     version: Option<&str>,
     stated: Option<&Value>,
     message: &Message<'_>,
 ) -> Result<(), Fault> {
-    let missing: Vec<&str> = [
-        (VERSION_META, stated.is_some_and(Value::is_string)),
-        (
-            CAPABILITIES_META,
-            message
-                .params
-                .meta(CAPABILITIES_META)
-                .is_some_and(Value::is_object),
-        ),
-    ]
-    .into_iter()
-    .filter_map(|(name, there)| (!there).then_some(name))
-    .collect();
-    let (Some(stated), true) = (stated, missing.is_empty()) else {
-        let why = format!("params._meta: {} missing or malformed", missing.join(", "));
-        return Err(Fault::new(PARAMS, why));
-    };
+    let stated = whole(stated, message)?;
     let mismatch = |name: &str, of: &str| {
         let why = format!("header {name} is not what the body says: {of}");
         Err(Fault::new(HEADER_MISMATCH, why))

@@ -9,6 +9,7 @@ mod answers;
 mod call;
 mod era;
 mod message;
+pub mod stdio;
 
 use std::sync::Arc;
 
