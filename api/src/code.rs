@@ -96,7 +96,7 @@ codes! {
     LeaseExpired        "LEASE_EXPIRED"        410 false "The lease has ended"
     LogClosed           "LOG_CLOSED"           410 false "The log is closed: nothing more is ever written to it"
     CursorExpired       "CURSOR_EXPIRED"       410 false "The state that the cursor pages through is no longer kept"
-    VersionMismatch     "VERSION_MISMATCH"     412 false "The item is at another version"
+    VersionMismatch     "VERSION_MISMATCH"     412 false "It is at another version than was asked for"
     TooLarge            "TOO_LARGE"            413 false "Larger than the limit"
     MediaType           "MEDIA_TYPE"           415 false "The body is of a type that is not taken here"
     Range               "RANGE"                416 false "Beyond what is published"

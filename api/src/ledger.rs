@@ -19,7 +19,7 @@ mod receipt;
 mod replay;
 mod stored;
 
-pub use operation::may_read;
+pub use operation::{may_read, may_see};
 use operation::nonce_key;
 
 use crate::{

@@ -23,6 +23,7 @@ pub mod limits;
 pub mod local_witnesses;
 pub mod metrics;
 pub mod pins;
+pub mod policy;
 pub mod query;
 pub mod quorum;
 pub mod recover;

@@ -23,6 +23,7 @@ mod local;
 mod out;
 mod pin;
 mod place;
+mod policy;
 mod possession;
 mod quorum;
 mod receipt_policy;
@@ -73,6 +74,7 @@ enum Command {
     Key(key::KeyArgs),
     Identity(identity::IdentityArgs),
     Token(token::TokenArgs),
+    Policy(policy::PolicyArgs),
     ReceiptPolicy(receipt_policy::ReceiptPolicyArgs),
     Sign(sign::SignArgs),
     Submit(submit::SubmitArgs),
@@ -146,6 +148,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Key(args) => key::run(&args),
         Command::Identity(args) => identity::run(&args),
         Command::Token(args) => token::run(&args),
+        Command::Policy(args) => policy::run(&args),
         Command::ReceiptPolicy(args) => receipt_policy::run(&args),
         Command::Sign(args) => sign::run(&args),
         Command::Submit(args) => submit::run(&args),

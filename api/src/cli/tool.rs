@@ -215,7 +215,7 @@ mod tests {
         let shown = line(&result, Some(&entry));
         assert_eq!(
             shown,
-            r#"empty="" identity=id_x n=2 name="a b" index=3 leaf_hash=ab state=included"#
+            r#"identity=id_x name="a b" n=2 empty="" index=3 leaf_hash=ab state=included"#
         );
         assert_eq!(line(&json!("x"), None), "x");
     }

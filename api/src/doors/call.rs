@@ -18,7 +18,7 @@ use crate::{
     account::Account,
     app::App,
     error::{Code, Problem},
-    ledger::{OperationRequest, Request, may_read},
+    ledger::{OperationRequest, Request, may_read, may_see},
     state::verb,
     submit::{self, Wanted},
     tools::{Done, Runs, Tool, define::Answer, lease::until_free},
@@ -187,6 +187,10 @@ async fn unsigned_call(
     let view = seen.view(identity.as_ref(), call.session.as_deref());
     let runs = call.tool.runs(&view, &call.arguments);
     if let Runs::Reads(read) = runs {
+        if let Some(caller) = view.caller {
+            let session = call.session.as_deref();
+            may_see(&seen.newest, &caller.into(), call.tool.name, session)?;
+        }
         let paged = seen.paged(call.tool, &call.arguments)?;
         let view = paged.view(identity.as_ref(), call.session.as_deref());
         let arguments = asked::with_include(&call.arguments, own);

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     error::{Code, Problem},
+    policy::Family,
     state::{At, Caller, Closed, Decided, Identity, State, about, head, refusal, request_hash},
 };
 
@@ -151,8 +152,35 @@ fn is_no_leaf(code: Code, caller: &Identity, operation: &Operation) -> bool {
 /// # Errors
 /// As for a write that is not even refused in the log.
 pub fn may_read(state: &State, request: &OperationRequest, now_ms: u64) -> Result<(), Problem> {
-    caller(state, &request.signer, &request.operation, now_ms)?;
-    fresh(&request.operation, now_ms)
+    let operation = &request.operation;
+    let caller = caller(state, &request.signer, operation, now_ms)?;
+    fresh(operation, now_ms)?;
+    may_see(
+        state,
+        &caller,
+        &operation.tool,
+        operation.session.as_deref(),
+    )
+}
+
+/// Whether the account's policy lets this caller read by this tool.
+///
+/// # Errors
+/// `NotAllowed`.
+pub fn may_see(
+    state: &State,
+    caller: &Caller<'_>,
+    tool: &str,
+    session: Option<&str>,
+) -> Result<(), Problem> {
+    if state.allows(caller, (tool, Family::Read), "", session) {
+        return Ok(());
+    }
+    let why = format!(
+        "the account's policy does not let `{}` run {tool}",
+        caller.identity.name
+    );
+    Err(Problem::new(Code::NotAllowed, why))
 }
 
 /// Whether anything new is judged at all: the log is open, and the operation was signed just now.

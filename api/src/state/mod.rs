@@ -21,6 +21,7 @@ pub mod head;
 pub mod identity;
 pub mod lease;
 pub mod opened;
+pub mod policy;
 pub mod receipt;
 pub mod refusal;
 mod rows;
@@ -36,6 +37,7 @@ pub use head::Heads;
 pub use identity::{Identities, Identity};
 pub use lease::Leases;
 pub use opened::Opened;
+pub use policy::Rules;
 pub use receipt::ReceiptPolicy;
 pub use refusal::Refusals;
 pub use session::Sessions;
@@ -54,6 +56,8 @@ pub struct State {
     pub identities: Identities,
     /// Who may ask without signing, by the hashes of their tokens.
     pub tokens: Tokens,
+    /// What identities may do.
+    pub rules: Rules,
     /// What is taken as a receipt.
     pub receipts: ReceiptPolicy,
     /// The logs that are tracked, and the heads that were seen of them.
@@ -135,7 +139,14 @@ impl State {
             return Decided::refuse(Code::AttributionTooLow, why);
         }
         match verb::find(&operation.tool) {
-            Some(tool) => (tool.decide)(self, caller, operation, at),
+            Some(verb) => {
+                let resource = (verb.resource)(&operation.arguments);
+                let tool = (verb.tool, policy::family(verb.tool));
+                if !self.allows(caller, tool, &resource, operation.session.as_deref()) {
+                    return policy::not_allowed(caller, verb.tool);
+                }
+                (verb.decide)(self, caller, operation, at)
+            }
             // A door refuses it before; an auditor's replay must not panic on it.
             None => Decided::refuse(Code::ToolUnknown, "there is no tool of this name"),
         }

@@ -4,7 +4,7 @@ use countersign_verifier::{base64, hash::Hash, leaf::Class};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Board, Closed, Heads, Identity, Leases, Opened, ReceiptPolicy, Sessions, State, Tokens, board,
+    Board, Closed, Heads, Identity, Leases, Opened, ReceiptPolicy, Rules, Sessions, State, Tokens, board,
     head,
     identity::{Change, Possession},
     lease::Lease,
@@ -14,8 +14,10 @@ use super::{
     token,
 };
 
+use crate::policy::Policy;
+
 /// Raised whenever the form changes: a snapshot of another form is no snapshot, and the leaves are replayed.
-const FORM: u32 = 5;
+const FORM: u32 = 6;
 
 #[derive(Serialize, Deserialize)]
 struct Form {
@@ -25,6 +27,8 @@ struct Form {
     opened: Option<String>,
     identities: Vec<Row>,
     tokens: Vec<token::Row>,
+    /// Its text, and the leaf that set it; `None` of an account that has set none.
+    rules: Option<(String, u64)>,
     receipts: ReceiptPolicy,
     heads: Vec<head::Row>,
     sessions: Vec<Session>,
@@ -76,6 +80,7 @@ impl State {
             opened: self.opened.as_ref().map(Opened::to_event),
             identities: self.identities.iter().map(row).collect(),
             tokens: self.tokens.to_rows(),
+            rules: self.rules.set.map(|index| (self.rules.policy.text().to_owned(), index)),
             receipts: self.receipts.clone(),
             heads: self.heads.to_rows(),
             sessions: self.sessions.to_rows(),
@@ -109,6 +114,13 @@ impl State {
             size: form.size,
             at: form.at,
             tokens: Tokens::from_rows(form.tokens)?,
+            rules: match form.rules {
+                Some((text, index)) => Rules {
+                    policy: Policy::parse(&text).ok()?,
+                    set: Some(index),
+                },
+                None => Rules::default(),
+            },
             receipts: form.receipts,
             heads: Heads::from_rows(form.heads)?,
             sessions: Sessions::from_rows(form.sessions),

@@ -4,7 +4,7 @@ use countersign_verifier::{key::IdentityId, operation::Operation};
 use serde_json::{Map, Value};
 
 use super::{
-    At, Caller, Decided, State, board, closed, head, identity, lease, receipt, refusal, session,
+    At, Caller, Decided, State, board, closed, head, identity, lease, policy, receipt, refusal, session,
     start, token,
 };
 use crate::code::Code;
@@ -44,6 +44,7 @@ pub const VERBS: &[Verb] = &[
     identity::ENROLL,
     identity::REVOKE,
     identity::ROTATE,
+    policy::SET,
     receipt::POLICY,
     refusal::FOLDED,
     token::NEW,
@@ -58,6 +59,7 @@ const OWN_KEY: &[&str] = &[
     "identity_revoke",
     "identity_rotate",
     "log_close",
+    "policy_set",
     "receipt_policy",
     "token_new",
 ];

@@ -11,6 +11,7 @@ pub mod lease;
 pub mod log_read;
 mod offered;
 pub mod page;
+pub mod policy;
 pub mod session;
 pub mod start;
 pub mod token;
@@ -37,6 +38,8 @@ pub const TOOLS: &[Tool] = &[
     identity::REVOKE,
     identity::LIST,
     identity::RECEIPT_POLICY,
+    policy::GET,
+    policy::SET,
     token::SEAT,
     token::NEW,
     token::REVOKE,
@@ -56,6 +59,12 @@ pub const TOOLS: &[Tool] = &[
     closed::CLOSE,
     log_read::READ,
 ];
+
+/// What actions of a policy can be: every tool, and what the service itself says.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let tools = TOOLS.iter().map(|tool| tool.name);
+    tools.chain([crate::state::refusal::FOLDED.tool])
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,153 @@
+//! `countersign policy`: what identities may do in an account.
+
+use std::{fs, path::PathBuf, process::ExitCode};
+
+use anyhow::{Context as _, anyhow};
+use clap::{Args, Subcommand};
+use countersign_verifier::hash::sha256;
+use serde_json::{Value, json};
+
+use super::{
+    Fail, REFUSED, out,
+    out::Out,
+    place::{KeyArg, Place},
+    tool::{self, WaitArgs},
+};
+use crate::policy::{Policy, unknown_actions};
+
+/// What identities may do in an account: a Cedar policy (not the witnesses', which is `quorum`)
+#[derive(Debug, Args)]
+pub struct PolicyArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Show(ShowArgs),
+    Set(SetArgs),
+    Check(CheckArgs),
+}
+
+/// Print the policy in force
+#[derive(Debug, Args)]
+struct ShowArgs {
+    /// Print one line of JSON: text, sha256, set_index
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    key: KeyArg,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Replace the policy; a leaf says so
+#[derive(Debug, Args)]
+struct SetArgs {
+    /// The policy, Cedar text
+    file: PathBuf,
+    /// Only if the policy in force has this SHA-256, as `policy show --json` says
+    #[arg(long, value_name = "SHA256")]
+    if_sha256: Option<String>,
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
+    key: KeyArg,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Say whether a file is a policy, and which of its actions no tool has
+///
+/// Exit code 0: it can be set; 1: it is no policy.
+#[derive(Debug, Args)]
+struct CheckArgs {
+    /// The policy, Cedar text
+    file: PathBuf,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A file that cannot be used, or what the service says.
+pub fn run(args: &PolicyArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Command::Check(args) => check(args),
+        Command::Show(args) => super::block_on(show(args)),
+        Command::Set(args) => super::block_on(set(args)),
+    }
+}
+
+fn read(path: &PathBuf) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| path.display().to_string())
+}
+
+fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let text = read(&args.file)?;
+    let place = args.file.display();
+    let policy = Policy::parse(&text);
+    let known = crate::tools::names().collect::<Vec<_>>();
+    let unknown = match &policy {
+        Ok(policy) => unknown_actions(policy, &known),
+        Err(_) => Vec::new(),
+    };
+    if args.json {
+        let fault = policy.as_ref().err();
+        let sha256 = sha256(text.as_bytes()).to_hex();
+        let shown = json!({"valid": fault.is_none(), "fault": fault, "unknown_actions": unknown, "sha256": sha256});
+        Out::stdout().line(shown.to_string())?;
+    }
+    match policy {
+        Ok(_) => {
+            for action in &unknown {
+                out::note(format_args!("{place}: no tool is called {action}"));
+            }
+            if !args.json {
+                Out::stdout().line(format!("{place}: a policy"))?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(_) if args.json => Ok(ExitCode::from(REFUSED)),
+        Err(why) => Err(anyhow!(Fail {
+            code: REFUSED,
+            message: format!("{place}: {why}"),
+        })),
+    }
+}
+
+async fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
+    let key = match (&args.key.key, args.place.site.names_a_token()) {
+        (None, true) => None,
+        _ => args.key.find(&args.place.site.dir)?,
+    };
+    let service = args.key.service(&args.place).await?;
+    let answer = tool::read(&service, key.as_ref(), "policy_get", json!({})).await?;
+    let mut out = Out::stdout();
+    match answer.result.get("text").and_then(Value::as_str) {
+        Some(text) if !args.json => out.line(text.trim_end())?,
+        _ => out.line(answer.result.to_string())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
+    let text = read(&args.file)?;
+    if let Err(why) = Policy::parse(&text) {
+        return Err(anyhow!("{}: {why}", args.file.display()));
+    }
+    let caller = args.key.read(&args.place.site.dir)?;
+    let service = args.key.service(&args.place).await?;
+    let mut arguments = json!({ "text": text });
+    if let Some(sha256) = &args.if_sha256 {
+        arguments["if_sha256"] = sha256.as_str().into();
+    }
+    let call = ("policy_set", arguments);
+    let answer = tool::write(&service, &caller, call, None, args.wait).await?;
+    tool::show(&answer, args.json)
+}
