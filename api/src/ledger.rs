@@ -19,8 +19,8 @@ mod receipt;
 mod replay;
 mod stored;
 
-pub use operation::{may_read, may_see};
 use operation::nonce_key;
+pub use operation::{may_read, may_see};
 
 use crate::{
     error::Problem,

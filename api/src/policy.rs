@@ -7,8 +7,8 @@ use std::{
 };
 
 use cedar_policy::{
-    ActionConstraint, Authorizer, Context, Decision, Entities, Entity, EntityId, EntityTypeName, EntityUid,
-    PolicySet, Request, RestrictedExpression,
+    ActionConstraint, Authorizer, Context, Decision, Entities, Entity, EntityId, EntityTypeName,
+    EntityUid, PolicySet, Request, RestrictedExpression,
 };
 
 /// The policy of an account that has set none.
@@ -215,7 +215,12 @@ mod tests {
             (&["reviewer"], "board_resolve", Family::Coordinate, true),
             (&["operator"], "board_upsert", Family::Coordinate, true),
             (&["builder"], "board_upsert", Family::Coordinate, true),
-            (&["auditor", "agent"], "board_upsert", Family::Coordinate, true),
+            (
+                &["auditor", "agent"],
+                "board_upsert",
+                Family::Coordinate,
+                true,
+            ),
             (&["auditor"], "board_upsert", Family::Coordinate, false),
             (&["service"], "board_upsert", Family::Coordinate, false),
             (&[], "board_upsert", Family::Coordinate, false),
@@ -228,20 +233,33 @@ mod tests {
             (&["service"], "refusals_folded", Family::Govern, true),
             (&["agent"], "settings_set", Family::Govern, false),
         ] {
-            assert_eq!(ask(&starter, roles, tool, family), allowed, "{roles:?} {tool}");
+            assert_eq!(
+                ask(&starter, roles, tool, family),
+                allowed,
+                "{roles:?} {tool}"
+            );
         }
     }
 
     #[test]
     fn a_forbid_wins_and_an_error_names_its_line() {
-        let text = format!("{STARTER}\nforbid (principal, action == Action::\"board_upsert\", resource)\nunless {{ principal.class == \"agent_key\" }};");
+        let text = format!(
+            "{STARTER}\nforbid (principal, action == Action::\"board_upsert\", resource)\nunless {{ principal.class == \"agent_key\" }};"
+        );
         let policy = Policy::parse(&text).unwrap();
-        assert!(!ask(&policy, &["owner"], "board_upsert", Family::Coordinate));
+        assert!(!ask(
+            &policy,
+            &["owner"],
+            "board_upsert",
+            Family::Coordinate
+        ));
         assert!(ask(&policy, &["owner"], "board_get", Family::Read));
-        let text = "permit (principal, action in [Action::\"read\", Action::\"board_upsrt\"], resource);";
+        let text =
+            "permit (principal, action in [Action::\"read\", Action::\"board_upsrt\"], resource);";
         let found = unknown_actions(&Policy::parse(text).unwrap(), &["board_upsert"]);
         assert_eq!(found, ["board_upsrt"]);
-        let why = Policy::parse("permit (principal, action, resource);\npermit (nobody);").unwrap_err();
+        let why =
+            Policy::parse("permit (principal, action, resource);\npermit (nobody);").unwrap_err();
         assert!(why.contains("line 2"), "{why}");
     }
 }

@@ -310,7 +310,10 @@ fn the_witness_knows_neither_log_nor_service() {
 /// What each layer of `api` may name after `crate::`, beside itself.
 const LAYERS: &[(&str, &[&str])] = &[
     ("api/src/state", &["code", "policy", "state"]),
-    ("api/src/ledger", &["code", "error", "ledger", "policy", "state"]),
+    (
+        "api/src/ledger",
+        &["code", "error", "ledger", "policy", "state"],
+    ),
     (
         "api/src/submit",
         &[

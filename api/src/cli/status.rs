@@ -210,7 +210,7 @@ mod tests {
         let status = json!({"pid": 1, "read_only": null, "config": {"listen": "x"}, "accounts": [{"name": "dev", "size": 2, "witnesses": [{"name": "w", "size": 1}]}]});
         assert_eq!(
             text(&status),
-            "pid: 1\naccount dev:\n  size: 2\n  witness w:\n    size: 1\nconfig:\n  listen: x\n"
+            "pid: 1\nconfig:\n  listen: x\naccount dev:\n  size: 2\n  witness w:\n    size: 1\n"
         );
     }
 }

@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(problem.retry_after, Some(Duration::from_millis(1500)));
         assert_eq!(
             problem.to_string(),
-            "TOO_LARGE: m [bytes=50000, limit=40000]"
+            "TOO_LARGE: m [limit=40000, bytes=50000]"
         );
     }
 

@@ -189,7 +189,7 @@ async fn unsigned_call(
     if let Runs::Reads(read) = runs {
         if let Some(caller) = view.caller {
             let session = call.session.as_deref();
-            may_see(&seen.newest, &caller.into(), call.tool.name, session)?;
+            may_see(view.state, &caller.into(), call.tool.name, session)?;
         }
         let paged = seen.paged(call.tool, &call.arguments)?;
         let view = paged.view(identity.as_ref(), call.session.as_deref());

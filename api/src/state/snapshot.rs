@@ -4,8 +4,8 @@ use countersign_verifier::{base64, hash::Hash, leaf::Class};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Board, Closed, Heads, Identity, Leases, Opened, ReceiptPolicy, Rules, Sessions, State, Tokens, board,
-    head,
+    Board, Closed, Heads, Identity, Leases, Opened, ReceiptPolicy, Rules, Sessions, State, Tokens,
+    board, head,
     identity::{Change, Possession},
     lease::Lease,
     opened::spki,
@@ -80,7 +80,10 @@ impl State {
             opened: self.opened.as_ref().map(Opened::to_event),
             identities: self.identities.iter().map(row).collect(),
             tokens: self.tokens.to_rows(),
-            rules: self.rules.set.map(|index| (self.rules.policy.text().to_owned(), index)),
+            rules: self
+                .rules
+                .set
+                .map(|index| (self.rules.policy.text().to_owned(), index)),
             receipts: self.receipts.clone(),
             heads: self.heads.to_rows(),
             sessions: self.sessions.to_rows(),

@@ -4,8 +4,8 @@ use countersign_verifier::{key::IdentityId, operation::Operation};
 use serde_json::{Map, Value};
 
 use super::{
-    At, Caller, Decided, State, board, closed, head, identity, lease, policy, receipt, refusal, session,
-    start, token,
+    At, Caller, Decided, State, board, closed, head, identity, lease, policy, receipt, refusal,
+    session, start, token,
 };
 use crate::code::Code;
 
