@@ -328,7 +328,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "api/src/tools",
         &[
-            "code", "error", "query", "seat", "state", "submit", "tools", "versions",
+            "code", "error", "policy", "query", "seat", "state", "submit", "tools", "versions",
         ],
     ),
 ];

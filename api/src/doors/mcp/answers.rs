@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     doors::{auth::Bearer, http::body, stream},
-    state::Identity,
+    state::{Identity, State},
     tools::{TOOLS, Tool, contract, is_offered},
 };
 
@@ -110,14 +110,14 @@ pub(super) fn listed(bearer: &Bearer) -> Value {
         Bearer::Owner => None,
         Bearer::Identity(account, id) => {
             state = account.reader().version();
-            state.identities.get(id)
+            state.identities.get(id).map(|identity| (&*state, identity))
         }
     };
     listed_to(caller)
 }
 
 /// The same for this identity; `None`: for whoever signs with a key that is not an identity's own.
-pub(super) fn listed_to(caller: Option<&Identity>) -> Value {
+pub(super) fn listed_to(caller: Option<(&State, &Identity)>) -> Value {
     static ROWS: OnceLock<Vec<(&Tool, Value)>> = OnceLock::new();
     let rows = ROWS.get_or_init(|| TOOLS.iter().map(|tool| (tool, row(tool))).collect());
     let offered = rows.iter().filter(|(tool, _)| is_offered(tool, caller));
