@@ -235,5 +235,5 @@ fn fresh() -> Result<String, ClientError> {
     new_nonce().map_err(|e| ClientError::Setup(e.to_string()))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "service"))]
 mod tests;

@@ -41,14 +41,16 @@ pub use submit::{
 };
 pub use token::{Token, TokenError};
 
+#[cfg(feature = "service")]
 pub(crate) use http::{builder, builder_for, without_certificates};
 
 /// Whether a URL is of this machine itself.
+#[cfg(feature = "service")]
 pub(crate) fn is_loopback_url(url: &str) -> bool {
     reqwest::Url::parse(url).is_ok_and(|url| http::is_loopback(&url))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "service"))]
 pub(crate) mod testing;
-#[cfg(test)]
+#[cfg(all(test, feature = "service"))]
 mod tests;
