@@ -221,6 +221,38 @@ fn a_client_without_one_that_checks_out_begins_again_with_its_next_call() {
 }
 
 #[test]
+fn a_board_that_no_operation_can_carry_is_brought_in_in_parts() {
+    let mut rig = Rig::up();
+    let mut shim = Shim::start(&mut rig, &[]);
+    let mut text = json!({"count": 60, "format": "countersign.board/1"}).to_string() + "\n";
+    for n in 0..60 {
+        let item = json!({"id": format!("T-{n:02}"), "title": "x".repeat(1_000)});
+        text += &(item.to_string() + "\n");
+    }
+    let trailer = json!({"sha256": crate::rig::hex(text.as_bytes())});
+    let text = text + &trailer.to_string() + "\n";
+    let file = |content: &str| json!({"format": "countersign.board/1", "content": content, "dry_run": false});
+    let done = shim.done("board_import", file(&text));
+    let result = &done["result"];
+    assert_eq!(
+        (&result["applied"], &result["parts"]),
+        (&json!(60), &json!(2))
+    );
+    assert_eq!(done["entry"]["by"]["class"], "session_key");
+    let again = shim.done("board_import", file(&text));
+    assert_eq!(again["result"]["applied"], 0);
+    assert_eq!(
+        again["result"]["plan"]["skip"].as_array().map(Vec::len),
+        Some(60)
+    );
+    assert!(again.get("entry").is_none(), "nothing was written");
+    let cut = shim.refused("board_import", file(&text[..text.len() / 2]));
+    assert_eq!(cut["code"], "PARSE_ERROR");
+    shim.end();
+    rig.check();
+}
+
+#[test]
 fn a_session_lives_by_itself_and_its_end_is_told() {
     let mut rig = Rig::up();
     let mut shim = Shim::start(&mut rig, &["--ttl-s", "10"]);

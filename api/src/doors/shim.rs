@@ -3,6 +3,8 @@
 //! The agent's own key signs one thing, the check-in, which binds a key that is made for the session and lives in this process alone.
 //! That key signs every call; it ends with the session, and the service never has either.
 
+mod import;
+
 use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::Duration,
@@ -29,6 +31,14 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// How long the key of a session is bound for, and when before that another one takes its place.
 pub const BOUND: Duration = Duration::from_secs(7 * 86_400);
 const REBIND: Duration = Duration::from_secs(6 * 86_400);
+
+/// Why a call has no answer.
+enum Failed {
+    /// It never left.
+    Here(Problem),
+    /// The service said no, or nothing.
+    There(ClientError),
+}
 
 /// Carries calls in a session of its own.
 pub struct Shim {
@@ -176,20 +186,28 @@ impl Shim {
         }
         let answer = {
             let agent = self.agent.read().await;
-            let call = (tool.name, Value::Object(members));
-            agent.call_beside(&nonce, call, &beside).await
+            let arguments = Value::Object(members);
+            match import::is_whole(tool, &arguments) {
+                true => import::run(&agent, (tool.name, &arguments), &nonce, &beside).await,
+                false => {
+                    let call = (tool.name, arguments);
+                    let answer = agent.call_beside(&nonce, call, &beside).await;
+                    answer.map_err(Failed::There).and_then(|a| read(&a))
+                }
+            }
         };
         let answer = match answer {
             Ok(answer) => answer,
-            Err(error) => return Err(self.refused(error, &session).await),
+            Err(Failed::Here(problem)) => return Err(problem.to_json()),
+            Err(Failed::There(error)) => return Err(self.refused(error, &session).await),
         };
-        if answer.entry.is_some() {
+        if answer.get("entry").is_some() {
             self.wrote.store(true, Relaxed);
         }
         if tool.name == "ars_session_checkout" {
             self.over.store(true, Relaxed);
         }
-        read(&answer)
+        Ok(answer)
     }
 
     /// A refusal as the client sees it. Where the session has ended, another one begins, and the client is told: with the old one
@@ -227,7 +245,11 @@ impl Carrier for Shim {
                 .client()
                 .call(tool.name, &Value::Object(members))
                 .await;
-            return answer.map_err(problem).and_then(|answer| read(&answer));
+            let answer = answer.map_err(Failed::There).and_then(|a| read(&a));
+            return answer.map_err(|failed| match failed {
+                Failed::Here(problem) => problem.to_json(),
+                Failed::There(error) => problem(error),
+            });
         }
         if self.over.load(Relaxed) {
             let before = self.session_id().await;
@@ -251,8 +273,8 @@ fn malformed(why: &str, name: &str) -> Value {
     problem.with("pointer", format!("/{name}")).to_json()
 }
 
-fn read(answer: &ToolAnswer) -> Result<Value, Value> {
-    serde_json::from_str(&answer.text).map_err(|e| Problem::internal(&e).to_json())
+fn read(answer: &ToolAnswer) -> Result<Value, Failed> {
+    serde_json::from_str(&answer.text).map_err(|e| Failed::Here(Problem::internal(&e)))
 }
 
 /// What went wrong, in the form in which the service says no: its own words where it said something.

@@ -11,7 +11,7 @@ mod parity;
 mod row;
 
 pub use export::{Exported, Format, export, markdown};
-pub use import::{Imported, Plan, Why, plan};
+pub use import::{Imported, Plan, Why, file_of, plan, plan_afar};
 pub use parity::{Drift, compare};
 pub use row::{ItemRow, ProvenanceRow, row};
 
@@ -154,7 +154,9 @@ fn changed(done: &Done<'_>) -> ItemRow {
 }
 
 /// A file that cannot be taken, for clients.
-fn unreadable(error: FileError) -> Problem {
+/// What is wrong with a file, as it is told.
+#[must_use]
+pub fn unreadable(error: FileError) -> Problem {
     match error {
         FileError::Line(line, why) => {
             Problem::new(Code::ParseError, format!("line {line}: {why}")).with("line", line as u64)

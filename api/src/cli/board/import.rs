@@ -9,8 +9,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
-use countersign_verifier::{hash::Hash, key::IdentityId};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{ask, reach};
 use crate::{
@@ -21,8 +20,8 @@ use crate::{
         tool::{self, WaitArgs},
     },
     client::Wait,
-    state::board::{Board, File, FileError, Item, Mode, Moment, Provenance, Rests, file},
-    tools::board::{Exported, Imported, Plan, plan},
+    state::board::{FileError, Mode, file},
+    tools::board::{Exported, Imported, Plan, plan_afar},
 };
 
 /// A board is at most so many bytes: 250,000 items of some kilobytes.
@@ -92,7 +91,7 @@ pub(super) async fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     )
     .await?;
     let (plan, parts) =
-        planned(&exported.content, &read, mode).map_err(|error| unfit(&args.file, &error))?;
+        plan_afar(&exported.content, &read, mode).map_err(|error| unfit(&args.file, &error))?;
     let count = parts.len();
     if !args.apply || count == 0 {
         let parts = count as u64;
@@ -192,34 +191,6 @@ fn unfit(path: &Path, error: &FileError) -> anyhow::Error {
         code: REFUSED,
         message: format!("{}: {why}", path.display()),
     })
-}
-
-/// What the file would do to the board that was exported; who holds what, and who may review, the service says.
-fn planned(ours: &str, theirs: &File, mode: Mode) -> Result<(Plan, Vec<Value>), FileError> {
-    let nobody = IdentityId(Hash([0; 32]));
-    let mut board = Board::default();
-    for (line, members) in file::read(ours)?.items {
-        let provenance = Provenance {
-            by: nobody,
-            session: None,
-            index: 0,
-        };
-        let item: Map<String, Value> = members;
-        let item = Item::new(item, provenance)
-            .map_err(|error| FileError::Line(line, error.to_string()))?;
-        board.insert(item);
-    }
-    let moment = Moment {
-        at: 0,
-        by: nobody,
-        session: None,
-        index: 0,
-    };
-    let rests = Rests {
-        held: &|_| false,
-        reviews: true,
-    };
-    plan(&board, theirs, mode, &moment, &rests)
 }
 
 fn show(done: &Imported, args: &ImportArgs) -> anyhow::Result<()> {

@@ -11,8 +11,8 @@ use crate::{
     state::{
         Caller,
         board::{
-            Board, FileError, Import, Merged, Mode, Moment, Rests, Status, drop, file,
-            held_by_other, holder, item::ItemError, may_review, merge,
+            Board, FileError, Import, Item, Merged, Mode, Moment, Provenance, Rests, Status, drop,
+            file, held_by_other, holder, item::ItemError, may_review, merge,
         },
         verb::arguments,
     },
@@ -126,7 +126,11 @@ pub(super) fn kind(asked: &Value) -> Kind {
     }
 }
 
-fn of_file(view: &View<'_>, asked: &Value) -> Result<(Plan, Vec<Value>), Problem> {
+/// The file that a call of `board_import` carries, and what wins where both sides have an item.
+///
+/// # Errors
+/// What is wrong with the arguments, or with the file, by the line.
+pub fn file_of(asked: &Value) -> Result<(file::File, Mode), Problem> {
     let malformed = |why: String| Problem::new(Code::Malformed, why);
     let asked: Import = arguments(asked).map_err(malformed)?;
     if asked.format != file::FORMAT {
@@ -144,6 +148,45 @@ fn of_file(view: &View<'_>, asked: &Value) -> Result<(Plan, Vec<Value>), Problem
         let problem = Problem::new(Code::DigestMismatch, why);
         return Err(problem.with("found", read.sha256.to_hex()));
     }
+    Ok((read, asked.mode.unwrap_or_default()))
+}
+
+/// What a file would do to a board that was exported; who holds what, and who may review, is not known here: the service says it.
+///
+/// # Errors
+/// [`FileError`], naming the line, of either file.
+pub fn plan_afar(
+    ours: &str,
+    theirs: &file::File,
+    mode: Mode,
+) -> Result<(Plan, Vec<Value>), FileError> {
+    let nobody = IdentityId(Hash([0; 32]));
+    let mut board = Board::default();
+    for (line, members) in file::read(ours)?.items {
+        let provenance = Provenance {
+            by: nobody,
+            session: None,
+            index: 0,
+        };
+        let item = Item::new(members, provenance)
+            .map_err(|error| FileError::Line(line, error.to_string()))?;
+        board.insert(item);
+    }
+    let moment = Moment {
+        at: 0,
+        by: nobody,
+        session: None,
+        index: 0,
+    };
+    let rests = Rests {
+        held: &|_| false,
+        reviews: true,
+    };
+    plan(&board, theirs, mode, &moment, &rests)
+}
+
+fn of_file(view: &View<'_>, asked: &Value) -> Result<(Plan, Vec<Value>), Problem> {
+    let (read, mode) = file_of(asked)?;
     let owner = view.state.owner().unwrap_or(IdentityId(Hash([0; 32])));
     let caller = view.caller.map_or(owner, |caller| caller.id);
     let moment = Moment {
@@ -160,7 +203,6 @@ fn of_file(view: &View<'_>, asked: &Value) -> Result<(Plan, Vec<Value>), Problem
         // Whoever has the owner's token asks for the owner.
         reviews: view.caller.is_none_or(may_review),
     };
-    let mode = asked.mode.unwrap_or_default();
     plan(&view.state.board, &read, mode, &moment, &rests).map_err(unreadable)
 }
 
