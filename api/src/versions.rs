@@ -151,8 +151,10 @@ mod tests {
     #[test]
     fn a_cursor_goes_on_in_the_version_that_it_names() {
         let (versions, seats, of) = (Versions::default(), seats(1), Hash([1; 32]));
-        let mut state = State::default();
-        state.size = 5;
+        let mut state = State {
+            size: 5,
+            ..State::default()
+        };
         let cursor = versions.keep(&seats, (head(5), &state), (&of, "x"), 1_000);
         state.size = 6;
         let place = versions.open(&seats, &cursor, &of, 2_000).ok().unwrap();

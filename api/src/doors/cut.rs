@@ -7,7 +7,7 @@ use super::call::{Answered, Seat, Seen, Unsigned, read_answer};
 use crate::{
     error::Problem,
     submit::{Wait, Wanted},
-    tools::define::{Answer, Cut},
+    tools::define::{Answer, Cut, Sum},
 };
 
 /// Runs it. A part that was written stays, whatever becomes of those after it: the same call again goes on where it stopped.
@@ -18,7 +18,7 @@ pub(super) async fn run(
     seat: &Seat<'_>,
     call: Unsigned,
     wanted: Wanted,
-    (cut, write, sum): (Cut, Answer, fn(&[Value]) -> Value),
+    (cut, write, sum): (Cut, Answer, Sum),
 ) -> Result<Answered, Problem> {
     let parts = plan(seat, &call, cut)?;
     let Some(last) = parts.len().checked_sub(1) else {

@@ -61,6 +61,8 @@ pub type Read = fn(&View<'_>, &Value) -> Result<Value, Problem>;
 
 /// Cuts a call into the arguments of operations.
 pub type Cut = fn(&View<'_>, &Value) -> Result<Vec<Value>, Problem>;
+/// Makes one result of those of the parts.
+pub type Sum = fn(&[Value]) -> Value;
 
 /// What a call of a tool of parts is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +93,7 @@ pub enum Handler {
         /// The arguments of the operations, in order; none where there is nothing to do.
         cut: Cut,
         /// The result of all, from those of each.
-        sum: fn(&[Value]) -> Value,
+        sum: Sum,
     },
     /// Arguments, and what can be seen, say which of the two a call is.
     Either {
@@ -118,7 +120,7 @@ pub enum Runs {
         /// The answer to one part.
         write: Answer,
         /// The result of all.
-        sum: fn(&[Value]) -> Value,
+        sum: Sum,
     },
 }
 

@@ -176,10 +176,11 @@ fn item(line: &str, number: usize) -> Result<Map<String, Value>, FileError> {
     }
 }
 
+/// Items, each with the line that it stands in.
+type Lines = Vec<(usize, Map<String, Value>)>;
+
 /// The items in order of id, no two of which could be taken for one another.
-fn apart(
-    mut items: Vec<(usize, Map<String, Value>)>,
-) -> Result<Vec<(usize, Map<String, Value>)>, FileError> {
+fn apart(mut items: Lines) -> Result<Lines, FileError> {
     let mut seen: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for (line, members) in &items {
         let id = id_of(members).to_owned();
