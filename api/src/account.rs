@@ -1,34 +1,37 @@
 //! One account: one log, one key, one writer, one state.
 
+mod create;
 mod error;
 mod explicit;
 mod parts;
 mod status;
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, Weak},
+};
 
 use countersign_log::{
     Clocks, Log, Options, Reader, Store, Witnesses,
     store::rocks::{RocksStore, Shared},
 };
 use countersign_verifier::{
-    base64,
-    key::{KeyError, PrivateKey, PublicKey},
-    policy::{Eras, Policy},
-    predecessor::Predecessor,
+    key::{KeyError, PrivateKey},
+    policy::Eras,
     vkey::NoteSigner,
 };
 use serde::{Deserialize, Serialize};
 
+pub use create::{After, New, policy_without_witnesses};
 pub use error::OpenError;
 pub use explicit::Explicit;
 pub use parts::Parts;
 
 use crate::{
     config,
-    data_dir::{AccountDir, DataDir, write_public, write_secret},
+    data_dir::{AccountDir, DataDir},
     ledger::Ledger,
-    local_witnesses::{self, PolicyLine},
     seat::Seats,
     state::{State, opened::Before},
     submit::{Line, Wait},
@@ -61,7 +64,7 @@ pub struct Account {
     /// The keys that the service keeps for seats.
     pub seats: Seats,
     /// The versions of its state that open cursors name.
-    pub versions: Versions,
+    pub versions: Arc<Versions>,
     /// The key of its service identity, which speaks for what the service itself observes.
     pub service: PrivateKey,
     /// Where its files lie.
@@ -88,102 +91,7 @@ fn is_zero(epoch: &u32) -> bool {
     *epoch == 0
 }
 
-/// What a new account is made of.
-pub struct New {
-    /// Its local name.
-    pub name: String,
-    /// Its log's origin.
-    pub origin: String,
-    /// Its owner's public key.
-    pub owner: PublicKey,
-    /// Whether anybody may read it.
-    pub public: bool,
-    /// Who must cosign its heads, by the policy that it begins with.
-    pub witnesses: Vec<PolicyLine>,
-}
-
-/// What a log takes over from the one that it goes on from.
-pub struct After {
-    /// One more than the epoch of that.
-    pub epoch: u32,
-    /// What leaf 0 says of it.
-    pub predecessor: Predecessor,
-    /// Its present policy, and the key in it that gives way to the new log's.
-    pub policy: String,
-    /// That key.
-    pub vkey: String,
-}
-
 impl Account {
-    /// Makes the files of an account and its store, and returns the log's verifier key. Never over an existing one. Leaf 0 is
-    /// written too, but with witnesses at the first start: no head of such a log may be without them.
-    ///
-    /// # Errors
-    /// See [`OpenError`].
-    pub fn create(
-        dir: &DataDir,
-        new: &New,
-        shared: &Shared,
-        clocks: Arc<dyn Clocks>,
-    ) -> Result<String, OpenError> {
-        Account::create_after(dir, new, None, shared, clocks)
-    }
-
-    /// The same for a log that goes on from another one. Where the policy that it takes over names witnesses, leaf 0 is written at
-    /// the first start.
-    ///
-    /// # Errors
-    /// See [`OpenError`].
-    pub fn create_after(
-        dir: &DataDir,
-        new: &New,
-        after: Option<&After>,
-        shared: &Shared,
-        clocks: Arc<dyn Clocks>,
-    ) -> Result<String, OpenError> {
-        let files = dir.account(&new.name);
-        let file = |path: PathBuf| move |source| OpenError::File { path, source };
-        std::fs::create_dir_all(files.root()).map_err(file(files.root().into()))?;
-        let log_key = generate().map_err(file(files.log_key()))?;
-        let service_key = generate().map_err(file(files.service_key()))?;
-        let signer = signer(&new.origin, &log_key, &files)?;
-        let about = About {
-            origin: new.origin.clone(),
-            owner: base64::encode(&new.owner.spki_der()),
-            public: new.public,
-            epoch: after.map_or(0, |after| after.epoch),
-            predecessor: after.map(|after| Before::from(&after.predecessor)),
-        };
-        // OK because a struct of strings has no key that is not a string.
-        let about =
-            serde_json::to_string_pretty(&about).expect("Account::create: account.json") + "\n";
-        let vkey = signer.vkey().to_string();
-        write_secret(&files.log_key(), log_key.to_pem().as_bytes())
-            .map_err(file(files.log_key()))?;
-        write_secret(&files.service_key(), service_key.to_pem().as_bytes())
-            .map_err(file(files.service_key()))?;
-        let secret = Seats::fresh().map_err(file(files.seat_secret()))?;
-        write_secret(&files.seat_secret(), secret.as_bytes()).map_err(file(files.seat_secret()))?;
-        write_public(&files.about(), about.as_bytes()).map_err(file(files.about()))?;
-        let policy = match after {
-            Some(after) => after.policy.replace(&after.vkey, &vkey),
-            None if new.witnesses.is_empty() => policy_without_witnesses(&vkey),
-            None => local_witnesses::policy(&vkey, &new.witnesses),
-        };
-        let alone = Policy::parse(&policy).is_ok_and(|policy| policy.witnesses().is_empty());
-        write_public(&files.policy(), policy.as_bytes()).map_err(file(files.policy()))?;
-        drop(RocksStore::create(&files.db(), &files.tidemark(), shared)?);
-        // Last: a directory with a vkey is an account.
-        write_public(&files.log_vkey(), format!("{vkey}\n").as_bytes())
-            .map_err(file(files.log_vkey()))?;
-        if alone {
-            let settings = config::Witnesses::default();
-            let account = Account::open(dir, &new.name, shared, clocks, (&settings, false))?;
-            account.log.close();
-        }
-        Ok(vkey)
-    }
-
     /// Opens an account and starts its log.
     ///
     /// # Errors
@@ -195,6 +103,20 @@ impl Account {
         clocks: Arc<dyn Clocks>,
         (settings, explicit): (&config::Witnesses, impl Into<Explicit>),
     ) -> Result<Account, OpenError> {
+        let settings = (settings, explicit.into());
+        Account::reopen((dir, name), (None, shared), clocks, settings)
+    }
+
+    /// The same on a store that is still open, where there is one.
+    ///
+    /// # Errors
+    /// As [`Account::open`].
+    pub fn reopen(
+        (dir, name): (&DataDir, &str),
+        (store, shared): (Option<Arc<RocksStore>>, &Shared),
+        clocks: Arc<dyn Clocks>,
+        (settings, explicit): (&config::Witnesses, Explicit),
+    ) -> Result<Account, OpenError> {
         let succeeded = dir.account(name).succeeded();
         if succeeded.exists() {
             return Err(OpenError::Succeeded { path: succeeded });
@@ -203,8 +125,11 @@ impl Account {
         let (db, tidemark) = (parts.files.db(), parts.files.tidemark());
         // Before the store is opened: a store that is open while its policy is refused would only be in the way.
         let witnesses = asked(&parts, settings)?;
-        let store = Arc::new(RocksStore::open(&db, &tidemark, shared)?);
-        Account::start(name, parts, store, clocks, (witnesses, explicit.into()))
+        let store = match store {
+            Some(store) => store,
+            None => Arc::new(RocksStore::open(&db, &tidemark, shared)?),
+        };
+        Account::start(name, parts, store, clocks, (witnesses, explicit))
     }
 
     /// Opens it anew on the store that it has, once its log is closed: with the policies that its files name by then.
@@ -220,7 +145,9 @@ impl Account {
         let parts = Parts::read(dir, &self.name)?;
         let witnesses = asked(&parts, settings)?;
         let store = self.store.clone();
-        Account::start(&self.name, parts, store, clocks, (witnesses, explicit))
+        let mut again = Account::start(&self.name, parts, store, clocks, (witnesses, explicit))?;
+        again.versions = self.versions.clone();
+        Ok(again)
     }
 
     fn start(
@@ -268,7 +195,7 @@ impl Account {
             eras,
             line: Line::default(),
             seats,
-            versions: Versions::default(),
+            versions: Arc::default(),
             service,
             dir: files,
             store,
@@ -279,6 +206,12 @@ impl Account {
     #[must_use]
     pub fn store(&self) -> &dyn Store {
         &*self.store
+    }
+
+    /// Its store, for as long as somebody holds it.
+    #[must_use]
+    pub fn held_store(&self) -> Weak<RocksStore> {
+        Arc::downgrade(&self.store)
     }
 
     /// What a write waits for unless it says otherwise.
@@ -320,6 +253,14 @@ fn asked(parts: &Parts, settings: &config::Witnesses) -> Result<Option<Witnesses
     })
 }
 
+/// Whether these files say that anybody may read the account; files that say nothing do not.
+#[must_use]
+pub fn is_public(files: &AccountDir) -> bool {
+    let about = read(files.about()).ok();
+    let about = about.and_then(|text| serde_json::from_str::<About>(&text).ok());
+    about.is_some_and(|about| about.public)
+}
+
 /// A fresh Ed25519 key from the system's randomness.
 ///
 /// # Errors
@@ -329,14 +270,6 @@ pub fn generate() -> io::Result<PrivateKey> {
     getrandom::fill(&mut *secret).map_err(io::Error::other)?;
     PrivateKey::from_secret(countersign_verifier::key::Algorithm::Ed25519, &*secret)
         .map_err(io::Error::other)
-}
-
-/// A policy that the log's own signature meets.
-#[must_use]
-pub fn policy_without_witnesses(vkey: &str) -> String {
-    format!(
-        "# Who must have signed a checkpoint for a proof to count (c2sp.org/tlog-policy).\nlog {vkey}\nquorum none\n"
-    )
 }
 
 fn signer(origin: &str, key: &PrivateKey, files: &AccountDir) -> Result<NoteSigner, OpenError> {

@@ -1,6 +1,6 @@
 //! The parts of a running service, put together in one place.
 
-mod accounts;
+mod health;
 
 use std::{
     collections::BTreeMap,
@@ -16,14 +16,15 @@ use countersign_verifier::{
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
-pub use accounts::Accounts;
+pub(crate) use health::not_open;
 
 use crate::{
-    account::{Account, Explicit, OpenError},
+    account::{Explicit, OpenError},
+    accounts::{Accounts, Opener},
     config::Config,
     data_dir::DataDir,
     metrics::Metrics,
-    witnessing,
+    quota::Quotas,
 };
 
 /// Everything that a request can need.
@@ -32,14 +33,14 @@ pub struct App {
     pub config: Config,
     /// The data directory.
     pub dir: DataDir,
-    /// The open accounts, by name.
+    /// The accounts, open and closed.
     pub accounts: Accounts,
-    /// What the operator said on the command line: it holds for each log that this process opens.
-    pub explicit: Explicit,
-    /// Held by whoever closes a log and opens it again.
+    /// Held by whoever closes a log and opens it again, or makes an account.
     pub changing: Mutex<()>,
     /// What Prometheus reads.
     pub metrics: Metrics,
+    /// How many calls each caller has left.
+    pub(crate) quotas: Quotas,
     /// One permit a request that is being answered.
     pub gate: Arc<Semaphore>,
     /// One permit a KiB of a request's body that is held.
@@ -101,7 +102,7 @@ fn refuse_copies(dir: &DataDir, names: &[String]) -> Result<(), BuildError> {
 }
 
 impl App {
-    /// Opens every account of a directory. The caller holds its lock.
+    /// Opens the accounts of a directory, as many as may be open. The caller holds its lock.
     ///
     /// # Errors
     /// See [`BuildError`].
@@ -123,12 +124,16 @@ impl App {
             return Err(BuildError::Empty(dir.root().display().to_string()));
         }
         refuse_copies(&dir, &names)?;
-        let open = |name: String| {
-            let settings = (&config.witnesses, explicit);
-            let account = Account::open(&dir, &name, &shared, clocks.clone(), settings);
-            account.map_err(|source| BuildError::Account { name, source })
+        let opener = Opener {
+            dir: dir.clone(),
+            shared,
+            clocks: clocks.clone(),
+            witnesses: config.witnesses.clone(),
+            explicit,
         };
-        let accounts: Accounts = names.into_iter().map(open).collect::<Result<_, _>>()?;
+        let accounts = Accounts::new(opener, config.accounts.clone(), &names);
+        let begun = accounts.begin();
+        begun.map_err(|(name, source)| BuildError::Account { name, source })?;
         let owner_token = match std::fs::read_to_string(dir.owner_token()) {
             // A cut file would make a short token that can be guessed.
             Ok(token) if token.trim().len() == TOKEN_CHARS => Some(sha256(token.trim().as_bytes())),
@@ -147,9 +152,9 @@ impl App {
             config,
             dir,
             accounts,
-            explicit,
             changing: Mutex::new(()),
             metrics: Metrics::default(),
+            quotas: Quotas::default(),
             gate,
             bodies,
             watchers,
@@ -195,19 +200,6 @@ impl App {
             .is_some_and(|ours| ours.0.iter().zip(given.0).fold(0, |d, (a, b)| d | (a ^ b)) == 0)
     }
 
-    /// The account whose log has this origin.
-    #[must_use]
-    pub fn account_of_origin(&self, origin: &str) -> Option<Arc<Account>> {
-        let mut accounts = self.accounts.values();
-        accounts.find(|account| account.origin == origin)
-    }
-
-    /// The machine's clocks, for a log that is opened.
-    #[must_use]
-    pub fn clocks(&self) -> Arc<dyn Clocks> {
-        self.clocks.clone()
-    }
-
     /// The wall clock, for answers: leaves carry log time.
     #[must_use]
     pub fn server_time(&self) -> String {
@@ -218,6 +210,12 @@ impl App {
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         u64::try_from(self.clocks.read().wall_ns / 1_000_000).unwrap_or(0)
+    }
+
+    /// Milliseconds that never go back, whatever the wall clock does.
+    #[must_use]
+    pub fn boot_ms(&self) -> u64 {
+        u64::try_from(self.clocks.read().boot_ns / 1_000_000).unwrap_or(0)
     }
 
     /// The owner's private key lies on this machine: whoever runs the service could sign for the owner.
@@ -256,81 +254,6 @@ impl App {
         })
     }
 
-    /// How the service is: what `/health` says. `all` shows private accounts too.
-    #[must_use]
-    pub fn health(&self, all: bool) -> Value {
-        let mut worst = "ok";
-        let mut rows = Vec::new();
-        let mut offset = 0_i64;
-        let all_closed = self.all_closed();
-        for account in self.accounts.values() {
-            let status = account.log.status();
-            if status.clock_offset_ms.abs() > offset.abs() {
-                offset = status.clock_offset_ms;
-            }
-            // A log that its owner closed is as he wants it: it says nothing against the others.
-            if status.stop.is_some() || all_closed {
-                worst = "read_only";
-            } else if (status.publication.is_some() || status.witnesses.quorum_lost_since.is_some())
-                && worst == "ok"
-            {
-                worst = "degraded";
-            }
-            if !account.public && !all {
-                continue;
-            }
-            let mut row = json!({
-                "name": account.name,
-                "origin": account.origin,
-                "size": status.published.size,
-                // Without a quorum nobody but the log has signed: there is no witnessed head.
-                "witnessed_size": if account.witnessed { status.published.size } else { 0 },
-                "owner_forgeable": self.owner_is_forgeable(),
-            });
-            witnessing::show(&status.witnesses, &mut row);
-            if let Some(closed) = account.closed() {
-                row["closed"] = json!({"index": closed.index, "successor": closed.successor});
-            }
-            if account.unguarded {
-                row["unguarded"] = true.into();
-            }
-            if let Some(why) = account.takes_nothing(&status) {
-                row["read_only"] = why.into();
-            }
-            rows.push(row);
-        }
-        json!({
-            "status": worst,
-            "version": env!("CARGO_PKG_VERSION"),
-            "limits": self.limits(),
-            "accounts": rows,
-            "clock_offset_ms": offset,
-        })
-    }
-
-    /// Why not every account takes writes; `None` where all do that are not closed. A private account is not named.
-    #[must_use]
-    pub fn not_ready(&self) -> Option<String> {
-        let all_closed = self.all_closed();
-        self.accounts.values().find_map(|account| {
-            let status = account.log.status();
-            if status.stop.is_none() && !all_closed {
-                return None;
-            }
-            let why = account.takes_nothing(&status)?;
-            Some(match account.public {
-                true => format!("account {}: {why}", account.name),
-                false => why,
-            })
-        })
-    }
-
-    /// Whether no account will ever take a write again, because their owners said so.
-    fn all_closed(&self) -> bool {
-        let mut accounts = self.accounts.values();
-        accounts.all(|account| account.closed().is_some())
-    }
-
     /// Whoever waits in a line is let go: the service is about to stop.
     pub fn disperse(&self) {
         for account in self.accounts.values() {
@@ -340,8 +263,6 @@ impl App {
 
     /// Takes no more writes, and finishes those that were taken.
     pub fn close(&self) {
-        for account in self.accounts.values() {
-            account.log.close();
-        }
+        self.accounts.end();
     }
 }

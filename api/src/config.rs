@@ -4,6 +4,8 @@
 //! a setting that is silently not in force is worse than a start that fails. Nested keys use `__` in the environment:
 //! `COUNTERSIGN_TLS__CERT`. Only this module reads the environment (and the command line's own variables, through its parser).
 
+mod over;
+
 use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
@@ -12,6 +14,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::data_dir::DataDir;
+use over::lay_over;
 
 /// Variables of the command line and of the tests: not configuration.
 const NOT_CONFIGURATION: &[&str] = &[
@@ -49,6 +52,8 @@ pub struct Config {
     pub witnesses: Witnesses,
     /// `POST /mcp`.
     pub mcp: Mcp,
+    /// How many accounts are open.
+    pub accounts: Accounts,
 }
 
 /// Certificate chain and key, PEM. Read again on SIGHUP.
@@ -135,6 +140,7 @@ impl Default for Config {
             store: Store::default(),
             witnesses: Witnesses::default(),
             mcp: Mcp::default(),
+            accounts: Accounts::default(),
         }
     }
 }
@@ -184,6 +190,25 @@ impl Default for Witnesses {
             head_interval_ms: 0,
             request_timeout_ms: 10_000,
             refresh_s: 3_600,
+        }
+    }
+}
+
+/// How many accounts are open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Accounts {
+    /// Open at a time; for one more, the one that nobody has asked for the longest is closed.
+    pub open_max: usize,
+    /// One of several that nobody asks for is closed after so many seconds; 0: never.
+    pub idle_s: u64,
+}
+
+impl Default for Accounts {
+    fn default() -> Accounts {
+        Accounts {
+            open_max: 200,
+            idle_s: 900,
         }
     }
 }
@@ -309,6 +334,9 @@ impl Config {
                 "public_url: such as https://log.example.com, without a slash at the end".into(),
             );
         }
+        if !(1..=200).contains(&self.accounts.open_max) {
+            return Err("accounts.open_max: 1 to 200".into());
+        }
         let limits = &self.limits;
         if limits.body_memory_bytes < crate::limits::NDJSON_BYTES_MAX {
             return Err("limits.body_memory_bytes: at least the 16 MiB of one NDJSON body".into());
@@ -344,35 +372,6 @@ impl Config {
         }
         format!("http://{address}")
     }
-}
-
-fn lay_over(table: &mut toml::Table, key: &str, value: &str) -> Result<(), String> {
-    let (inner, last) = match key.rsplit_once("__") {
-        None => (table, key),
-        Some((path, last)) => {
-            let mut inner = table;
-            for part in path.split("__") {
-                let entry = inner
-                    .entry(part)
-                    .or_insert_with(|| toml::Value::Table(toml::Table::new()));
-                inner = entry
-                    .as_table_mut()
-                    .ok_or_else(|| format!("`{part}` is no table"))?;
-            }
-            (inner, last)
-        }
-    };
-    // Numbers, truth values and lists as TOML writes them; everything else is a string, without quotes.
-    let parsed = format!("v = {value}")
-        .parse::<toml::Table>()
-        .ok()
-        .and_then(|mut t| t.remove("v"));
-    let parsed = match parsed {
-        Some(v @ (toml::Value::Integer(_) | toml::Value::Boolean(_) | toml::Value::Array(_))) => v,
-        _ => toml::Value::String(value.into()),
-    };
-    inner.insert(last.into(), parsed);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Making a data directory: the only place where keys and tokens come to be.
 
+mod another;
+
 use std::{io, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
 use countersign_log::{SystemClocks, store::rocks::Shared};
@@ -10,6 +12,8 @@ use crate::{
     data_dir::{DataDir, LockError, is_account_name, sync_dir, write_public, write_secret},
     local_witnesses::{self, LocalError},
 };
+
+pub use another::{Another, Made, add};
 
 /// What `config.toml` begins as: the settings that are changed first, as comments.
 const CONFIG: &str = "# Every key has a default; an unknown key is an error. docs/reference/configuration.md lists them.\n\
@@ -35,6 +39,9 @@ pub enum InitError {
     /// There is something already.
     #[error("{0}: not empty; a new directory is only made where nothing is")]
     NotEmpty(String),
+    /// There is an account of this name, or a folder in its place.
+    #[error("account `{0}` is there already")]
+    Taken(String),
     /// A file cannot be made.
     #[error("{what}: {source}")]
     File {

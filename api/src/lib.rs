@@ -9,6 +9,8 @@
 #[cfg(feature = "service")]
 pub mod account;
 #[cfg(feature = "service")]
+pub mod accounts;
+#[cfg(feature = "service")]
 pub mod app;
 #[cfg(feature = "service")]
 pub mod audit;
@@ -49,6 +51,8 @@ pub mod policy;
 pub mod query;
 #[cfg(feature = "service")]
 pub mod quorum;
+#[cfg(feature = "service")]
+mod quota;
 #[cfg(feature = "service")]
 pub mod recover;
 #[cfg(all(test, feature = "service"))]

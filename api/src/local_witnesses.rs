@@ -4,6 +4,7 @@
 //! protect from is a log that loses or forks its history by a fault of disks, copies and restores. They run on the log's machine, so
 //! an operator who means to deceive is stopped by witnesses of other people alone.
 
+mod admit;
 pub mod children;
 
 use std::{
@@ -11,13 +12,11 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use countersign_witness::{
     dir::Dir,
     keys::{Keys, KeysError},
-    roster::{Addition, Outcome, Roster},
     store::{RocksStore, StoreError},
 };
 
@@ -26,6 +25,7 @@ use crate::{
     data_dir::{DataDir, sync_dir, write_public},
 };
 
+pub use admit::{admit, admit_running, lines};
 pub use children::Children;
 
 /// How many `up` makes: one may be lost, and a quorum is left.
@@ -45,6 +45,14 @@ pub struct LocalWitness {
     pub dir: PathBuf,
     /// Where it listens.
     pub address: SocketAddr,
+}
+
+impl LocalWitness {
+    /// Where it is asked.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
 }
 
 /// A log that is served beside them.
@@ -170,31 +178,6 @@ pub fn create(dir: &DataDir) -> Result<Vec<PolicyLine>, LocalError> {
     let text = serde_json::to_string(&addresses).expect("local_witnesses::create") + "\n";
     write_public(&path, text.as_bytes()).map_err(file(&path))?;
     Ok(lines)
-}
-
-/// Has each of them know the log of this key. None may be running.
-///
-/// # Errors
-/// [`LocalError`].
-pub fn admit(dir: &DataDir, log_vkey: &str) -> Result<(), LocalError> {
-    let addition = Addition {
-        vkey: log_vkey.to_owned(),
-        ..Addition::default()
-    };
-    for local in find(dir)? {
-        let place = Dir::new(&local.dir);
-        let keys = Keys::load(&place)?;
-        let own = keys.vkeys().into_iter().cloned().collect();
-        let store = RocksStore::open(&place.db(), &place.commits())?;
-        let added = Roster::open(Arc::new(store), own)?.add(std::slice::from_ref(&addition))?;
-        if let Some(Outcome::Refused { why }) = added.first() {
-            return Err(LocalError::Wrong {
-                path: local.dir,
-                why: why.clone(),
-            });
-        }
-    }
-    Ok(())
 }
 
 /// The public logs of a directory that is served at `url`: what the others hold, nobody is told without a token.

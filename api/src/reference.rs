@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use crate::{
     config::Config,
     doors::openapi,
-    error::{CODES, Code},
+    error::CODES,
     ledger::DECISION_BYTES_MAX,
     tools::{Handler, TOOLS, Tool},
 };
@@ -15,9 +15,6 @@ use countersign_verifier::limits;
 
 const MADE: &str = "Made from the sources by `cargo test`; do not edit. After a wanted change: \
 `COUNTERSIGN_BLESS=1 cargo test -p countersign-api reference`.\n";
-
-/// Codes that the table has for what is to come.
-const NOT_GIVEN_YET: &[Code] = &[Code::RateLimited];
 
 /// docs/reference/errors.md.
 fn errors() -> String {
@@ -35,18 +32,10 @@ fn errors() -> String {
          | code | status | retryable | meaning |\n|---|---|---|---|\n"
     );
     for code in CODES {
-        let not_yet = if NOT_GIVEN_YET.contains(code) {
-            " (not given yet)"
-        } else {
-            ""
-        };
         let retryable = if code.retryable() { "yes" } else { "no" };
         let (name, status, title) = (code.name(), code.status(), code.title());
         // OK, here and below, because writing to a String does not fail.
-        let _ = writeln!(
-            out,
-            "| `{name}` | {status} | {retryable} | {title}{not_yet} |"
-        );
+        let _ = writeln!(out, "| `{name}` | {status} | {retryable} | {title} |");
     }
     out
 }

@@ -16,6 +16,7 @@ use tokio::{
 
 use crate::{
     account::{Account, Explicit, OpenError},
+    accounts::Standing,
     app::{App, BuildError},
     config::Config,
     data_dir::{DataDir, LockError, Running},
@@ -24,6 +25,7 @@ use crate::{
     local_witnesses::{self, Children, LocalError, LocalWitness},
 };
 use countersign_log::{StartError, Stop, StoreError};
+use countersign_verifier::policy::Policy;
 
 /// Why a service did not come up, or how it ended.
 #[derive(Debug, thiserror::Error)]
@@ -186,6 +188,7 @@ async fn serve(
         let _ = told.wait_for(|stop| *stop).await;
         waiting.disperse();
     });
+    let sweeping = tokio::spawn(sweep(app.clone(), stop.clone()));
     until_writing(&app, &mut stop).await;
     ready(&app);
     for door in doors {
@@ -194,10 +197,24 @@ async fn serve(
         }
     }
     signals.abort();
+    if let Err(error) = sweeping.await {
+        tracing::error!(%error, "who opens and closes accounts ended in a panic");
+    }
     tracing::info!("no more requests; finishing what was accepted");
     tokio::task::block_in_place(|| app.close());
     dir.withdraw();
     Ok(())
+}
+
+/// Closes accounts that nobody asks for and opens those where something falls due, until the service stops.
+async fn sweep(app: Arc<App>, mut stop: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(SWEEP) => {}
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+        tokio::task::block_in_place(|| app.accounts.sweep());
+    }
 }
 
 /// Waits until the logs take writes and the first head of each is there, for some seconds at most: after a start witnesses are
@@ -274,8 +291,22 @@ fn signals(
 /// What the system says: whoever reads that line is gone.
 pub fn print_ready(app: &App) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    for account in app.accounts.values() {
-        let witnesses = match account.log.status().witnesses.witnesses.len() {
+    for place in app.accounts.all() {
+        let files = app.dir.account(&place.name);
+        let (vkey, witnesses) = match place.standing() {
+            Standing::Open(account) => {
+                let asked = account.log.status().witnesses.witnesses.len();
+                (account.vkey.clone(), asked)
+            }
+            // Whoever looks through it later learns how it stands; its files say what it is.
+            _ => {
+                let text = |path| std::fs::read_to_string(path).unwrap_or_default();
+                let policy = Policy::parse(text(files.policy()));
+                let asked = policy.map_or(0, |policy| policy.witnesses().len());
+                (text(files.log_vkey()).trim().to_owned(), asked)
+            }
+        };
+        let witnesses = match witnesses {
             0 => String::new(),
             n => format!(" witnesses={n}"),
         };
@@ -283,9 +314,8 @@ pub fn print_ready(app: &App) -> io::Result<()> {
             out,
             "ready {url} account={name} log={url}/log/{name} vkey={vkey} policy={policy} dir={dir}{witnesses}",
             url = app.url(),
-            name = account.name,
-            vkey = account.vkey,
-            policy = account.dir.policy().display(),
+            name = place.name,
+            policy = files.policy().display(),
             dir = app.dir.root().display(),
         )?;
     }
@@ -294,6 +324,8 @@ pub fn print_ready(app: &App) -> io::Result<()> {
 
 /// How long a start waits for its logs to take writes.
 const WRITING_TIME: Duration = Duration::from_secs(10);
+/// How often accounts are looked through.
+const SWEEP: Duration = Duration::from_millis(500);
 /// How often it looks.
 const WRITING_LOOK: Duration = Duration::from_millis(10);
 

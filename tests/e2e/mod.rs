@@ -1,5 +1,6 @@
 //! What each noun does, over HTTP, as the design has it. A file a noun.
 
+mod accounts;
 mod audit;
 mod board;
 mod bodies;
@@ -25,6 +26,7 @@ mod races;
 mod receipts;
 mod recovery;
 mod sessions;
+mod settings;
 mod shim;
 mod succession;
 mod tiles;

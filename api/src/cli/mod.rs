@@ -3,6 +3,7 @@
 //! Standard output is for results and standard error for everything else. Exit codes of what talks to a service: 0 done, 1 the
 //! service said no, 2 wrong usage or a file that cannot be used, 3 it cannot be told whether it was done.
 
+mod account;
 mod audit;
 mod bar;
 mod bench;
@@ -71,6 +72,7 @@ enum Command {
     Init(init::InitArgs),
     Serve(serve::ServeArgs),
     Status(status::StatusArgs),
+    Account(account::AccountArgs),
     Key(key::KeyArgs),
     Identity(identity::IdentityArgs),
     Token(token::TokenArgs),
@@ -145,6 +147,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Account(args) => account::run(&args),
         Command::Key(args) => key::run(&args),
         Command::Identity(args) => identity::run(&args),
         Command::Token(args) => token::run(&args),

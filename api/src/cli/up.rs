@@ -71,7 +71,7 @@ pub fn run(args: &UpArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn hints(app: &App) {
-    let Some(account) = app.accounts.get("dev") else {
+    let Ok(account) = app.accounts.get("dev") else {
         return;
     };
     let policy = account.dir.policy_for_verifiers();

@@ -48,6 +48,28 @@ pub async fn admin_set_policy(
         })
 }
 
+/// `GET /accounts`: the accounts of the service that holds the directory of this socket.
+///
+/// # Errors
+/// [`ClientError::Unreachable`] when nobody listens there.
+pub async fn admin_accounts(socket: &Path) -> Result<Value, ClientError> {
+    let ask = |client: Client| client.get("http://localhost/accounts").timeout(LOOK);
+    json(&asked(socket, ask).await?)
+}
+
+/// `POST /accounts`: has that service make an account, and says what was made.
+///
+/// # Errors
+/// [`ClientError::Unreachable`] when nobody listens there; [`ClientError::Refused`] when it was not made.
+pub async fn admin_create_account(socket: &Path, plan: &Value) -> Result<Value, ClientError> {
+    let body = plan.to_string();
+    let ask = |client: Client| {
+        let request = client.post("http://localhost/accounts").body(body);
+        request.timeout(CHANGE)
+    };
+    json(&asked(socket, ask).await?)
+}
+
 async fn asked(
     socket: &Path,
     ask: impl FnOnce(Client) -> RequestBuilder,

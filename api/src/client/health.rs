@@ -34,7 +34,8 @@ pub struct AccountHealth {
     pub name: String,
     /// The origin of its log.
     pub origin: String,
-    /// Leaves in the published tree.
+    /// Leaves in the published tree; 0 for an account that has not been opened yet.
+    #[serde(default)]
     pub size: u64,
     /// Leaves under a witnessed head.
     #[serde(default)]

@@ -1,5 +1,7 @@
 //! The operator's door: HTTP over a Unix socket that only the owner of the directory may open.
 
+mod accounts;
+
 use std::{io, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
 use axum::{
@@ -12,7 +14,9 @@ use serde_json::{Value, json};
 use tokio::net::UnixListener;
 
 use crate::{
-    app::App,
+    account::Account,
+    accounts::Standing,
+    app::{App, not_open},
     error::{Code, Problem},
     quorum::{self, LiveError},
     witnessing,
@@ -36,39 +40,22 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
 pub fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/status", get(status))
+        .route("/accounts", get(accounts::list).post(accounts::create))
         .route("/accounts/{name}/policy", post(set_policy))
         .with_state(app)
 }
 
 async fn status(State(app): State<Arc<App>>) -> axum::Json<Value> {
-    let rows: Vec<Value> = app
-        .accounts
-        .values()
-        .map(|account| {
-            let status = account.log.status();
-            let mut row = json!({
-                "name": account.name,
-                "origin": account.origin,
-                "public": account.public,
-                "vkey": account.vkey,
-                "policy": account.dir.policy_for_verifiers(),
-                "committed_size": status.committed.size,
-                "committed_root": status.committed.root.to_hex(),
-                "published_size": status.published.size,
-                // The operator is told more than clients are.
-                "read_only": match account.closed() {
-                    Some(closed) => Some(closed.to_string()),
-                    None => status.stop.map(|stop| match stop {
-                        Stop::Guard(why) => format!("it will not write again as it is: {why}"),
-                        stop => stop.to_string(),
-                    }),
-                },
-                "publication_trouble": status.publication.map(|e| e.to_string()),
-                "clock_offset_ms": status.clock_offset_ms,
-                "owner_forgeable": app.owner_is_forgeable(),
-            });
-            witnessing::show(&status.witnesses, &mut row);
-            row
+    let places = app.accounts.all();
+    let rows: Vec<Value> = places
+        .iter()
+        .map(|place| match place.standing() {
+            Standing::Open(account) => open_row(&app, &account),
+            other => {
+                let mut row = not_open(place, &other);
+                row["public"] = place.public.into();
+                row
+            }
         })
         .collect();
     axum::Json(json!({
@@ -79,6 +66,33 @@ async fn status(State(app): State<Arc<App>>) -> axum::Json<Value> {
         "config": app.config,
         "accounts": rows,
     }))
+}
+
+fn open_row(app: &App, account: &Account) -> Value {
+    let status = account.log.status();
+    let mut row = json!({
+        "name": account.name,
+        "origin": account.origin,
+        "public": account.public,
+        "vkey": account.vkey,
+        "policy": account.dir.policy_for_verifiers(),
+        "committed_size": status.committed.size,
+        "committed_root": status.committed.root.to_hex(),
+        "published_size": status.published.size,
+        // The operator is told more than clients are.
+        "read_only": match account.closed() {
+            Some(closed) => Some(closed.to_string()),
+            None => status.stop.map(|stop| match stop {
+                Stop::Guard(why) => format!("it will not write again as it is: {why}"),
+                stop => stop.to_string(),
+            }),
+        },
+        "publication_trouble": status.publication.map(|e| e.to_string()),
+        "clock_offset_ms": status.clock_offset_ms,
+        "owner_forgeable": app.owner_is_forgeable(),
+    });
+    witnessing::show(&status.witnesses, &mut row);
+    row
 }
 
 /// The body is a tlog-policy. The operator is told what went wrong, as it is.

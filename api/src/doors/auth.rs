@@ -21,12 +21,12 @@ pub enum Bearer {
 }
 
 impl Bearer {
-    /// Whether it may read this account.
+    /// Whether it may read the account of this origin.
     #[must_use]
-    pub fn reads(&self, account: &Account) -> bool {
+    pub fn reads(&self, origin: &str) -> bool {
         match self {
             Bearer::Owner => true,
-            Bearer::Identity(own, _) => own.origin == account.origin,
+            Bearer::Identity(own, _) => own.origin == origin,
         }
     }
 }
@@ -34,7 +34,7 @@ impl Bearer {
 /// The caller's token: none, a good one, or an error.
 ///
 /// # Errors
-/// `TokenInvalid`: of no account here, ended, or its identity revoked.
+/// `TokenInvalid`: of no account here, ended, or its identity revoked; `Busy` while that cannot be told.
 pub fn bearer(app: &App, headers: &HeaderMap) -> Result<Option<Bearer>, Problem> {
     let Some(value) = headers.get(header::AUTHORIZATION) else {
         return Ok(None);
@@ -51,24 +51,23 @@ pub fn bearer(app: &App, headers: &HeaderMap) -> Result<Option<Bearer>, Problem>
     }
     // Looked up by its hash: how long that takes says nothing of any other token.
     let hash = sha256(token.as_bytes());
-    for account in app.accounts.values() {
+    if let Some(account) = app.accounts.of_token(&hash)? {
         let version = account.reader().version();
-        let Some(token) = version.tokens.get(&hash) else {
-            continue;
-        };
-        let identity = version.identities.get(&token.identity);
-        if !token.is_good(app.now_ms()) {
-            return Err(Problem::new(Code::TokenInvalid, "the token has ended"));
-        }
-        return match identity {
-            Some(identity) if identity.revoked.is_none() => {
-                Ok(Some(Bearer::Identity(account.clone(), identity.id)))
+        // OK to go on without: nothing is ever taken away, and then it is none of this service's.
+        if let Some(token) = version.tokens.get(&hash) {
+            if !token.is_good(app.now_ms()) {
+                return Err(Problem::new(Code::TokenInvalid, "the token has ended"));
             }
-            _ => Err(Problem::new(
-                Code::TokenInvalid,
-                "the identity of this token is revoked",
-            )),
-        };
+            return match version.identities.get(&token.identity) {
+                Some(identity) if identity.revoked.is_none() => {
+                    Ok(Some(Bearer::Identity(account.clone(), identity.id)))
+                }
+                _ => Err(Problem::new(
+                    Code::TokenInvalid,
+                    "the identity of this token is revoked",
+                )),
+            };
+        }
     }
     Err(Problem::new(
         Code::TokenInvalid,
@@ -98,16 +97,12 @@ pub fn account_of_bearer(
 /// The account that the owner's token is used for: the one named, or the only one.
 fn owners_account(app: &App, named: Option<&str>) -> Result<Arc<Account>, Problem> {
     if let Some(name) = named {
-        let found = app.accounts.get(name);
-        return found.ok_or_else(|| Problem::new(Code::NotFound, "no account of this name here"));
+        return app.accounts.get(name);
     }
-    let mut accounts = app.accounts.values();
-    match (accounts.next(), accounts.next()) {
-        (Some(account), None) => Ok(account),
-        _ => {
-            let why = "several accounts are kept here, and the owner's token names none of them: ?account=NAME, or sign the call";
-            let names: Vec<&str> = app.accounts.names().collect();
-            Err(Problem::new(Code::Malformed, why).with("accounts", names))
-        }
+    let names = app.accounts.names();
+    if let [only] = names.as_slice() {
+        return app.accounts.get(only);
     }
+    let why = "several accounts are kept here, and the owner's token names none of them: ?account=NAME, or sign the call";
+    Err(Problem::new(Code::Malformed, why).with("accounts", names))
 }

@@ -101,6 +101,7 @@ async fn signed_call(
     tool.check_names(&claimed.arguments)?;
     let seen = Seen::of(&account);
     let request = submit::prepare_operation(&seen.state, envelope)?;
+    seen.take(app, Some(request.signer.identity))?;
     let session = claimed.session.as_deref();
     let view = seen.view(Some(&request.signer.identity), session);
     match tool.runs(&view, &claimed.arguments) {
@@ -130,12 +131,12 @@ fn account_of(
 ) -> Result<Arc<Account>, Problem> {
     let mismatch =
         |why: &str| Problem::new(Code::AccountMismatch, why).with("log", operation.log.as_str());
-    let account = app.account_of_origin(&operation.log).ok_or_else(|| {
+    let account = app.accounts.of_origin(&operation.log)?.ok_or_else(|| {
         mismatch(
             "the operation is signed for a log that is not kept here; `log` is the log's origin",
         )
     })?;
-    if bearer.is_some_and(|bearer| !bearer.reads(&account)) {
+    if bearer.is_some_and(|bearer| !bearer.reads(&account.origin)) {
         return Err(mismatch(
             "the operation is signed for another account than the token's",
         ));
@@ -184,6 +185,7 @@ async fn unsigned_call(
         Bearer::Identity(_, identity) => Some(*identity),
     };
     let seen = Seen::of(&account);
+    seen.take(app, identity)?;
     let view = seen.view(identity.as_ref(), call.session.as_deref());
     let runs = call.tool.runs(&view, &call.arguments);
     if let Runs::Reads(read) = runs {

@@ -48,7 +48,7 @@ pub enum LiveError {
 pub fn change(app: &App, name: &str, text: &str) -> Result<u64, LiveError> {
     // One at a time: two logs on one store must never be open.
     let _one = app.changing.lock().unwrap_or_else(PoisonError::into_inner);
-    let account = app.accounts.get(name).ok_or(LiveError::Absent)?;
+    let account = app.accounts.get(name).map_err(|_| LiveError::Absent)?;
     let policy = Policy::parse(text)?;
     let own = of_log(text, &account.vkey).is_ok();
     if let Some(fault) = judge(&policy, own).faults.pop() {
@@ -57,11 +57,9 @@ pub fn change(app: &App, name: &str, text: &str) -> Result<u64, LiveError> {
     account.log.close();
     let begun = begin(&account, text);
     // Whatever became of it, the files say which policy holds.
-    let opened = account.again(
-        &app.dir,
-        app.clocks(),
-        (&app.config.witnesses, app.explicit),
-    )?;
+    let opener = app.accounts.opener();
+    let settings = (&opener.witnesses, opener.explicit);
+    let opened = account.again(&app.dir, opener.clocks.clone(), settings)?;
     app.accounts.replace(opened);
     tracing::info!(account = name, from = ?begun.as_ref().ok(), "the log is open again after a change of its quorum");
     begun

@@ -28,9 +28,6 @@ pub use merge::{Merged, Rests, drop, merge};
 pub use patch::Moment;
 pub use verbs::{COMMENT, RESOLVE, UPSERT, may_review};
 
-/// An account's board has at most so many items: the state of all must fit the memory of the process, and a snapshot a file.
-pub const ITEMS_MAX: usize = 250_000;
-
 /// What decides which ready item is offered first: priority, then age, then id.
 pub type Turn = (u8, u64, Arc<str>);
 

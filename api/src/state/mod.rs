@@ -26,6 +26,7 @@ pub mod receipt;
 pub mod refusal;
 mod rows;
 pub mod session;
+pub mod settings;
 mod snapshot;
 pub mod start;
 pub mod token;
@@ -41,6 +42,7 @@ pub use policy::Rules;
 pub use receipt::ReceiptPolicy;
 pub use refusal::Refusals;
 pub use session::Sessions;
+pub use settings::Settings;
 pub use token::Tokens;
 
 /// The state of one account.
@@ -68,6 +70,8 @@ pub struct State {
     pub leases: Leases,
     /// Items of work.
     pub board: Board,
+    /// The bounds that decisions keep to.
+    pub settings: Settings,
     /// That nothing more is written, once the owner has said so.
     pub closed: Option<Closed>,
     /// Recent refusals, of which a repeat is not logged again.

@@ -14,9 +14,7 @@ mod checkin;
 mod due;
 mod verbs;
 
-pub use asked::{
-    Binding, Checkin, Checkout, EvidenceOf, Harness, Heartbeat, TTL_S, TTL_S_MAX, TTL_S_MIN,
-};
+pub use asked::{Binding, Checkin, Checkout, EvidenceOf, Harness, Heartbeat};
 pub(super) use asked::{is_hidden, note};
 pub use checkin::CHECKIN;
 pub(super) use due::NOUN;

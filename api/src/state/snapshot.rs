@@ -4,8 +4,8 @@ use countersign_verifier::{base64, hash::Hash, leaf::Class};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Board, Closed, Heads, Identity, Leases, Opened, ReceiptPolicy, Rules, Sessions, State, Tokens,
-    board, head,
+    Board, Closed, Heads, Identity, Leases, Opened, ReceiptPolicy, Rules, Sessions, Settings,
+    State, Tokens, board, head,
     identity::{Change, Possession},
     lease::Lease,
     opened::spki,
@@ -17,7 +17,7 @@ use super::{
 use crate::policy::Policy;
 
 /// Raised whenever the form changes: a snapshot of another form is no snapshot, and the leaves are replayed.
-const FORM: u32 = 6;
+const FORM: u32 = 7;
 
 #[derive(Serialize, Deserialize)]
 struct Form {
@@ -34,6 +34,7 @@ struct Form {
     sessions: Vec<Session>,
     leases: Vec<Lease>,
     board: Vec<board::Row>,
+    settings: Settings,
     closed: Option<(u64, String)>,
     refusals: Vec<(String, u64, u64)>,
 }
@@ -89,6 +90,7 @@ impl State {
             sessions: self.sessions.to_rows(),
             leases: self.leases.to_rows(),
             board: self.board.to_rows(),
+            settings: self.settings.clone(),
             closed: self.closed.clone().map(|c| (c.index, c.successor)),
             refusals: self
                 .refusals
@@ -129,6 +131,7 @@ impl State {
             sessions: Sessions::from_rows(form.sessions),
             leases: Leases::from_rows(form.leases)?,
             board: Board::from_rows(form.board)?,
+            settings: form.settings,
             closed: form
                 .closed
                 .map(|(index, successor)| Closed { index, successor }),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{
     At, Caller, Decided, State, board, closed, head, identity, lease, policy, receipt, refusal,
-    session, start, token,
+    session, settings, start, token,
 };
 use crate::code::Code;
 
@@ -47,6 +47,7 @@ pub const VERBS: &[Verb] = &[
     policy::SET,
     receipt::POLICY,
     refusal::FOLDED,
+    settings::SET,
     token::NEW,
     token::REVOKE,
 ];
@@ -61,6 +62,7 @@ const OWN_KEY: &[&str] = &[
     "log_close",
     "policy_set",
     "receipt_policy",
+    "settings_set",
     "token_new",
 ];
 

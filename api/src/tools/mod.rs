@@ -13,6 +13,7 @@ mod offered;
 pub mod page;
 pub mod policy;
 pub mod session;
+pub mod settings;
 pub mod start;
 pub mod token;
 
@@ -56,6 +57,8 @@ pub const TOOLS: &[Tool] = &[
     board::IMPORT,
     board::EXPORT,
     board::PARITY,
+    settings::GET,
+    settings::SET,
     closed::CLOSE,
     log_read::READ,
 ];

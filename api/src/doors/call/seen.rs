@@ -47,6 +47,16 @@ impl<'a> Seen<'a> {
         }
     }
 
+    /// Takes a request of this caller, who is known by now; without an identity it is the owner.
+    pub(super) fn take(&self, app: &App, caller: Option<IdentityId>) -> Result<(), Problem> {
+        let Some(caller) = caller.or_else(|| self.newest.owner()) else {
+            return Ok(());
+        };
+        let per_minute = self.newest.settings.requests_per_minute;
+        let caller = (self.account.origin.as_str(), caller);
+        app.quotas.take(caller, per_minute, app.boot_ms())
+    }
+
     /// The version that a cursor among these arguments names; this one without a cursor.
     pub(super) fn paged(&self, tool: &Tool, arguments: &Value) -> Result<Seen<'a>, Problem> {
         let Account {

@@ -26,10 +26,7 @@ pub(super) fn asked(
     account: &str,
     ask: Result<Query<Ask>, QueryRejection>,
 ) -> Result<(Arc<Account>, Wanted), Problem> {
-    let account = app
-        .accounts
-        .get(account)
-        .ok_or_else(|| Problem::new(Code::NotFound, "no account of this name here"))?;
+    let account = app.accounts.get(account)?;
     let Query(ask) =
         ask.map_err(|e| Problem::new(Code::Malformed, format!("query: {}", e.body_text())))?;
     let wanted = ask.wanted(&account)?;

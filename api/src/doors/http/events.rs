@@ -134,7 +134,7 @@ async fn published(progress: &mut watch::Receiver<Progress>, next: u64) {
 /// A token that was ended, or an identity that was revoked, sees nothing further.
 fn is_good(app: &App, account: &Account, headers: &HeaderMap) -> bool {
     let bearer = token(app, headers);
-    matches!(bearer, Ok(Some(bearer)) if bearer.reads(account))
+    matches!(bearer, Ok(Some(bearer)) if bearer.reads(&account.origin))
 }
 
 /// Tells what is published from `next` on, some of it at a time. The next index; `None` once nobody listens, or nothing can be read.

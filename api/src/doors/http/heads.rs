@@ -61,7 +61,7 @@ async fn take(
     let (account, mut wanted) = answer::asked(app, account, ask)?;
     // A private account's checkpoint is for those who may read it.
     let bearer = super::token(app, request.headers())?;
-    wanted.proof &= account.public || bearer.is_some_and(|bearer| bearer.reads(&account));
+    wanted.proof &= account.public || bearer.is_some_and(|bearer| bearer.reads(&account.origin));
     let (bytes, _held) = body::read(app, request, ADD_CHECKPOINT_BYTES_MAX).await?;
     let version = account.reader().version();
     let posted = Posted::parse(&bytes, &version)?;

@@ -131,6 +131,7 @@ fn decide(
     let rests = Rests {
         held: &|id| fence::held_by_other(state, caller, moment.session, id),
         reviews: may_review(caller.identity),
+        items_max: state.settings.board_items_max,
     };
     let mut board = state.board.clone();
     let became = take(&mut board, &asked, &moment, &rests)
@@ -162,6 +163,7 @@ fn apply(
     let rests = Rests {
         held: &|_| false,
         reviews: true,
+        items_max: u64::MAX,
     };
     let mut letters = letters.into_iter();
     let mut changes = || {

@@ -6,7 +6,7 @@ use countersign_verifier::leaf::Millis;
 use serde_json::{Map, Value};
 
 use super::{
-    Board, ITEMS_MAX, Item, Status,
+    Board, Item, Status,
     cycle::cycle,
     import::Mode,
     item::{ItemError, normalise},
@@ -111,6 +111,8 @@ pub struct Rests<'a> {
     pub held: &'a dyn Fn(&str) -> bool,
     /// Whether the caller may accept work.
     pub reviews: bool,
+    /// How many items there may be.
+    pub items_max: u64,
 }
 
 /// What becomes of an item of a file; takes it in where something does.
@@ -127,7 +129,7 @@ pub fn merge(
     let theirs = complete(board, members, moment)?;
     let (merged, next) = match board.get(&theirs.id) {
         None if board.twin(&theirs.id).is_some() => return Ok(Merged::Twin),
-        None if board.len() >= ITEMS_MAX => return Ok(Merged::Full),
+        None if board.len() as u64 >= rests.items_max => return Ok(Merged::Full),
         None => (Merged::Created, theirs),
         Some(ours) => {
             let (merged, next) = match compare(ours, &theirs, mode, moment) {

@@ -916,6 +916,7 @@ fn a_plan_rests_on_who_asks() {
     let held = Rests {
         held: &|id| id == "A",
         reviews: false,
+        items_max: 1,
     };
     let merged = merge(&mut board, &members, Mode::Merge, &moment, &held).unwrap();
     assert_eq!((merged, board.len()), (Merged::Held, 0));

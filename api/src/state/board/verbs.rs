@@ -4,7 +4,7 @@ use countersign_verifier::{hash::Hash, key::IdentityId, operation::Operation};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Board, ITEMS_MAX, Item, Status,
+    Board, Item, Status,
     asked::{Comment, Outcome, Resolve, Upsert},
     cycle::acyclic,
     fence,
@@ -108,7 +108,7 @@ fn decide_upsert(
     let before = state.board.get(&id);
     versioned(&id, before, asked.if_version)?;
     if before.is_none() {
-        may_be_new(&state.board, &id)?;
+        may_be_new(state, &id)?;
         if asked.item.title.is_none() {
             return Err(malformed("item.title: a new item needs one".into()));
         }
@@ -131,14 +131,15 @@ fn decide_upsert(
 }
 
 /// A new id must be told from every other by whoever reads it.
-fn may_be_new(board: &Board, id: &str) -> Result<(), Decided> {
+fn may_be_new(state: &State, id: &str) -> Result<(), Decided> {
+    let (board, most) = (&state.board, state.settings.board_items_max);
     if let Some(twin) = board.twin(id) {
         let why = format!("item `{}` has an id that looks like this one", twin.id);
         return Err(Decided::refuse(Code::IdTaken, why).with("id", &*twin.id));
     }
-    if board.len() >= ITEMS_MAX {
-        let why = format!("a board has at most {ITEMS_MAX} items");
-        return Err(Decided::refuse(Code::LimitReached, why).with("limit", ITEMS_MAX));
+    if board.len() as u64 >= most {
+        let why = format!("a board has at most {most} items");
+        return Err(Decided::refuse(Code::LimitReached, why).with("limit", most));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ pub struct Acquire {
     pub resource: String,
     /// `exclusive` (default), or `shared` with others who share it.
     pub mode: Option<String>,
-    /// Ends by itself after so many seconds without renewal: 10 to 86,400; 900 if absent.
+    /// Ends by itself after so many seconds without renewal: 10 to 86,400, 900 if absent, unless `settings_get` says otherwise.
     pub ttl_s: Option<u64>,
     /// Wait in line for so long where it is taken, in milliseconds: at most 50,000; 0 if absent.
     pub wait_ms: Option<u64>,
@@ -28,7 +28,7 @@ pub struct Renew {
     pub lease_id: String,
     /// The fence that came with it.
     pub fence: u64,
-    /// Lasts so many seconds from now: 10 to 86,400; as long as before if absent.
+    /// Lasts so many seconds from now: 10 to 86,400, unless `settings_get` says otherwise; as long as before if absent.
     pub ttl_s: Option<u64>,
 }
 

@@ -13,11 +13,6 @@ use crate::{
     },
 };
 
-/// How long a lease lasts where nothing is said, in seconds.
-const TTL_S: u64 = 900;
-/// Live leases of one session, and of an account.
-const OF_ONE_MAX: usize = 1_000;
-const LIVE_MAX: usize = 100_000;
 /// The longest wait in line, in milliseconds.
 const WAIT_MS_MAX: u64 = 50_000;
 
@@ -77,7 +72,7 @@ fn decide_acquire(
     let resource = Resource::parse(&asked.resource)
         .map_err(|why| Decided::refuse(Code::ResourceMalformed, why))?;
     let exclusive = exclusive(asked.mode.as_deref())?;
-    let expires = at.at + ttl_ms(asked.ttl_s, TTL_S)?;
+    let expires = at.at + ttl_ms(asked.ttl_s, state.settings.lease_ttl())?;
     if asked.wait_ms.is_some_and(|ms| ms > WAIT_MS_MAX) {
         return Err(malformed(format!("wait_ms: at most {WAIT_MS_MAX}")));
     }
@@ -89,11 +84,14 @@ fn decide_acquire(
     if let Some(other) = in_the_way(state, session, &resource, exclusive) {
         return Err(conflict(state, other));
     }
-    let own = state.leases.of(session.index).count();
-    if own >= OF_ONE_MAX || state.leases.live_count() >= LIVE_MAX {
-        let why =
-            format!("a session has at most {OF_ONE_MAX} leases, an account at most {LIVE_MAX}");
-        return Err(Decided::refuse(Code::LimitReached, why).with("limit", OF_ONE_MAX));
+    let own = state.leases.of(session.index).count() as u64;
+    let (of_one, live) = (
+        state.settings.leases_per_session_max,
+        state.settings.leases_max,
+    );
+    if own >= of_one || state.leases.live_count() as u64 >= live {
+        let why = format!("a session has at most {of_one} leases, an account at most {live}");
+        return Err(Decided::refuse(Code::LimitReached, why).with("limit", of_one));
     }
     Ok(granted(at.index, fence(state, at.index), expires, session))
 }
@@ -281,7 +279,7 @@ fn decide_renew(
     let asked: Renew = arguments(&operation.arguments).map_err(malformed)?;
     // Before anything is looked up: what cannot be read is no leaf.
     let asked_ms = match asked.ttl_s {
-        Some(_) => Some(ttl_ms(asked.ttl_s, TTL_S)?),
+        Some(_) => Some(ttl_ms(asked.ttl_s, state.settings.lease_ttl())?),
         None => None,
     };
     let lease = held(state, caller, operation, (&asked.lease_id, asked.fence))?;

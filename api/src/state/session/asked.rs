@@ -3,13 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How long a session lasts where its check-in does not say, in seconds.
-pub const TTL_S: u64 = 900;
-/// The shortest that can be asked for, of a session and of a lease, in seconds.
-pub const TTL_S_MIN: u64 = 10;
-/// The longest, in seconds: a day.
-pub const TTL_S_MAX: u64 = 86_400;
-
 const NAME_BYTES_MAX: usize = 128;
 const NOTE_BYTES_MAX: usize = 1_000;
 const EVIDENCE_MAX: usize = 32;
@@ -65,7 +58,7 @@ pub struct Checkin {
     pub session_public_key: Option<String>,
     /// Your signature that lets that key sign for you.
     pub binding: Option<Binding>,
-    /// The session ends after so many seconds without a heartbeat: 10 to 86,400; 900 if absent.
+    /// The session ends after so many seconds without a heartbeat: 10 to 86,400, 900 if absent, unless `settings_get` says otherwise.
     pub ttl_s: Option<u64>,
     /// A session of yours: live, it is renewed; ended, the new one says that it goes on from it.
     pub resume: Option<String>,

@@ -9,7 +9,7 @@ use countersign_verifier::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Bound, Checkin, STARTER_ROLES, Session, TTL_S, id, parse_id,
+    Bound, Checkin, STARTER_ROLES, Session, id, parse_id,
     verbs::{known, time, ttl_ms},
     when,
 };
@@ -21,10 +21,6 @@ use crate::{
         verb::{Verb, arguments, malformed, map, member, settle},
     },
 };
-
-/// Live sessions of one identity, and of an account: more is a program that checks in and never out.
-const OF_ONE_MAX: usize = 1_000;
-const LIVE_MAX: usize = 50_000;
 
 /// `ars_session_checkin`.
 pub const CHECKIN: Verb = Verb {
@@ -51,8 +47,9 @@ fn decide_checkin(
         None => None,
     };
     let renewed = before.filter(|session| session.ended.is_none());
-    let usual_s = renewed.map_or(TTL_S, |session| session.ttl_ms / 1_000);
-    let expires = at.at + ttl_ms(asked.ttl_s, usual_s)?;
+    let ttl = state.settings.session_ttl();
+    let ttl = renewed.map_or(ttl, |session| ttl.usually(session.ttl_ms / 1_000));
+    let expires = at.at + ttl_ms(asked.ttl_s, ttl)?;
     if let Some(renewed) = renewed
         && renewed.role != asked.role
     {
@@ -154,11 +151,12 @@ fn holder_json(session: &Session) -> Value {
 }
 
 fn room(state: &State, caller: &Caller<'_>) -> Result<(), Decided> {
-    let own = state.sessions.of(&caller.identity.id).count();
-    let (limit, whose) = match own < OF_ONE_MAX {
-        false => (OF_ONE_MAX, "an identity"),
-        true if state.sessions.live_count() < LIVE_MAX => return Ok(()),
-        true => (LIVE_MAX, "an account"),
+    let settings = &state.settings;
+    let own = state.sessions.of(&caller.identity.id).count() as u64;
+    let (limit, whose) = match own < settings.sessions_per_identity_max {
+        false => (settings.sessions_per_identity_max, "an identity"),
+        true if (state.sessions.live_count() as u64) < settings.sessions_max => return Ok(()),
+        true => (settings.sessions_max, "an account"),
     };
     let why = format!("{whose} has at most {limit} live sessions");
     Err(Decided::refuse(Code::LimitReached, why).with("limit", limit))

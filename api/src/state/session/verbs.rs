@@ -3,12 +3,13 @@
 use countersign_verifier::{hash::sha256, key::IdentityId, leaf::Millis, operation::Operation};
 use serde_json::{Map, Value, json};
 
-use super::{Checkout, Ended, Heartbeat, Session, TTL_S_MAX, TTL_S_MIN, parse_id, when};
+use super::{Checkout, Ended, Heartbeat, Session, parse_id, when};
 use crate::{
     code::Code,
     state::{
         At, Caller, Decided, State,
         lease::{self, End},
+        settings::Ttl,
         verb::{Verb, arguments, malformed, map, settle},
     },
 };
@@ -127,14 +128,14 @@ pub(in crate::state) fn own_live<'s>(
 }
 
 /// How long something is asked to last, in milliseconds.
-pub(in crate::state) fn ttl_ms(asked: Option<u64>, usual_s: u64) -> Result<u64, Decided> {
-    let ttl_s = asked.unwrap_or(usual_s);
-    if (TTL_S_MIN..=TTL_S_MAX).contains(&ttl_s) {
+pub(in crate::state) fn ttl_ms(asked: Option<u64>, ttl: Ttl) -> Result<u64, Decided> {
+    let ttl_s = asked.unwrap_or(ttl.usual_s);
+    if (ttl.min_s..=ttl.max_s).contains(&ttl_s) {
         return Ok(ttl_s * 1_000);
     }
-    let why = format!("ttl_s: {TTL_S_MIN} to {TTL_S_MAX}");
+    let why = format!("ttl_s: {} to {}", ttl.min_s, ttl.max_s);
     let refused = Decided::refuse(Code::TtlOutOfRange, why);
-    Err(refused.with("min", TTL_S_MIN).with("max", TTL_S_MAX))
+    Err(refused.with("min", ttl.min_s).with("max", ttl.max_s))
 }
 
 /// A recorded time.

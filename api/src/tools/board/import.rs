@@ -181,6 +181,7 @@ pub fn plan_afar(
     let rests = Rests {
         held: &|_| false,
         reviews: true,
+        items_max: u64::MAX,
     };
     plan(&board, theirs, mode, &moment, &rests)
 }
@@ -202,6 +203,7 @@ fn of_file(view: &View<'_>, asked: &Value) -> Result<(Plan, Vec<Value>), Problem
         },
         // Whoever has the owner's token asks for the owner.
         reviews: view.caller.is_none_or(may_review),
+        items_max: view.state.settings.board_items_max,
     };
     plan(&view.state.board, &read, mode, &moment, &rests).map_err(unreadable)
 }
