@@ -145,15 +145,10 @@ impl<J: Judge> Log<J> {
             signer: options.signer,
         });
         let policy = options.witnesses.as_ref().and_then(|w| w.policy().cloned());
-        let mut rounds = match options.witnesses.zip(policy) {
-            None => None,
-            Some((witnesses, policy)) => Some(Rounds::new(
-                shared.clone(),
-                signer.clone(),
-                (witnesses, policy),
-                notice_sender.clone(),
-            )?),
-        };
+        let witnesses = options.witnesses.zip(policy);
+        let say = notice_sender.clone();
+        let begin = |pair| Rounds::new(shared.clone(), signer.clone(), pair, say);
+        let mut rounds = witnesses.map(begin).transpose()?;
         let publisher = Publisher::new(signer.clone());
         if rounds.is_none() {
             show_committed(&publisher, &shared);
