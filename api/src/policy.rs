@@ -7,9 +7,16 @@ use std::{
 };
 
 use cedar_policy::{
-    ActionConstraint, Authorizer, Context, Decision, Entities, Entity, EntityId, EntityTypeName,
-    EntityUid, PolicySet, Request, RestrictedExpression,
+    AuthorizationError, Authorizer, Context, Decision, Effect, Entities, Entity, EntityId,
+    EntityTypeName, EntityUid, PolicySet, Request, RestrictedExpression, Schema, ValidationMode,
+    Validator,
 };
+
+mod bounds;
+
+/// The stack on which policies are read and evaluated, whoever asks: enough for whatever the bounds let through, so that no answer
+/// depends on how much a thread had left. Only what is used of it is ever touched.
+const STACK_BYTES: usize = 32 << 20;
 
 /// The policy of an account that has set none.
 pub const STARTER: &str = include_str!("policy/starter.cedar");
@@ -90,7 +97,9 @@ impl Policy {
     /// # Errors
     /// What is wrong, and in which line.
     pub fn parse(text: &str) -> Result<Policy, String> {
-        let set = PolicySet::from_str(text).map_err(|errors| {
+        bounds::check(text)?;
+        let set = stacker::grow(STACK_BYTES, || PolicySet::from_str(text));
+        let set = set.map_err(|errors| {
             let said: Vec<String> = errors.iter().map(|e| place(text, e)).collect();
             said.join("; ")
         })?;
@@ -106,42 +115,62 @@ impl Policy {
         &self.text
     }
 
-    /// Whether the policy allows it. Whatever cannot be put to it is not allowed.
+    /// Whether the policy allows it. Whatever cannot be put to it is not allowed, and nothing is where a `forbid` cannot be evaluated:
+    /// what it was to keep from happening does not happen because of a slip in it.
     #[must_use]
     pub fn allows(&self, question: &Question<'_>) -> bool {
         let Some((request, entities)) = put(question) else {
             return false;
         };
-        let answer = Authorizer::new().is_authorized(&request, &self.set, &entities);
-        answer.decision() == Decision::Allow
+        let ask = || Authorizer::new().is_authorized(&request, &self.set, &entities);
+        let answer = stacker::grow(STACK_BYTES, ask);
+        let failed = answer.diagnostics().errors().any(|error| {
+            let AuthorizationError::PolicyEvaluationError(error) = error;
+            let rule = self.set.policy(error.policy_id());
+            rule.is_none_or(|rule| rule.effect() == Effect::Forbid)
+        });
+        answer.decision() == Decision::Allow && !failed
     }
 }
 
-/// The actions that a policy names and that are neither a tool nor a family: most likely misspelled, for nothing ever is such an
-/// action.
+/// What a policy says that can never be so: an action that no tool has, an attribute that nobody has. A rule with such a fault is left
+/// out whenever it is evaluated, a `forbid` too. `tools`: every tool with its families.
 #[must_use]
-pub fn unknown_actions(policy: &Policy, tools: &[&str]) -> Vec<String> {
-    const FAMILIES: [Family; 4] = [
-        Family::Read,
-        Family::Coordinate,
-        Family::Own,
-        Family::Govern,
-    ];
-    let known =
-        |name: &str| tools.contains(&name) || FAMILIES.iter().any(|family| family.name() == name);
-    let mut unknown: Vec<String> = Vec::new();
-    for rule in policy.set.policies() {
-        let named: Vec<EntityUid> = match rule.action_constraint() {
-            ActionConstraint::Any => Vec::new(),
-            ActionConstraint::In(several) => several,
-            ActionConstraint::Eq(one) => vec![one],
-        };
-        let names = named.iter().map(|uid| uid.id().unescaped().to_owned());
-        unknown.extend(names.filter(|name| !known(name)));
+pub fn faults(policy: &Policy, tools: &[(&str, Vec<Family>)]) -> Vec<String> {
+    let mut text = String::from(
+        "entity Account; entity Resource in [Account]; entity Identity { name: String, class: String, roles: Set<String> };\n\
+         action read, coordinate, own, govern;\n",
+    );
+    for (tool, families) in tools {
+        let families: Vec<&str> = families.iter().map(|family| family.name()).collect();
+        text += &format!(
+            "action {tool} in [{}] appliesTo {{ principal: Identity, resource: Resource, context: {{ role: String }} }};\n",
+            families.join(", ")
+        );
     }
-    unknown.sort();
-    unknown.dedup();
-    unknown
+    // OK because a test reads it for every tool there is.
+    let (schema, _) = Schema::from_cedarschema_str(&text).expect("policy::faults: our own schema");
+    let found = Validator::new(schema).validate(&policy.set, ValidationMode::Strict);
+    let errors = found.validation_errors().map(ToString::to_string);
+    let warnings = found.validation_warnings().map(ToString::to_string);
+    errors.chain(warnings).collect()
+}
+
+/// Whether the owner, with a key of its own, could still read under this policy: one that keeps it from that is set by mistake, such as
+/// a file with a `forbid` and nothing else.
+#[must_use]
+pub fn owner_reads(policy: &Policy) -> bool {
+    policy.allows(&Question {
+        identity: "id_owner",
+        name: "owner",
+        class: "agent_key",
+        roles: &["owner".to_owned()],
+        tool: "identity_list",
+        family: Family::Read,
+        resource: "",
+        account: "",
+        role: "",
+    })
 }
 
 /// An error with the line that it is about.
@@ -254,12 +283,96 @@ mod tests {
             Family::Coordinate
         ));
         assert!(ask(&policy, &["owner"], "board_get", Family::Read));
-        let text =
-            "permit (principal, action in [Action::\"read\", Action::\"board_upsrt\"], resource);";
-        let found = unknown_actions(&Policy::parse(text).unwrap(), &["board_upsert"]);
-        assert_eq!(found, ["board_upsrt"]);
         let why =
             Policy::parse("permit (principal, action, resource);\npermit (nobody);").unwrap_err();
         assert!(why.contains("line 2"), "{why}");
+    }
+
+    #[test]
+    fn what_can_never_be_so_is_found_before_it_is_set() {
+        let tools = [
+            ("board_upsert", vec![Family::Coordinate]),
+            ("board_list", vec![Family::Read]),
+        ];
+        let found = |text: &str| faults(&Policy::parse(text).unwrap(), &tools);
+        let rule = |scope: &str, when: &str| {
+            format!(
+                "forbid (principal, action == Action::\"{scope}\", resource) when {{ {when} }};"
+            )
+        };
+        assert_eq!(
+            found(&rule("board_upsert", "principal.name == \"x\"")),
+            [""; 0]
+        );
+        for (bad, named) in [
+            (rule("board_upsrt", "true"), "board_upsrt"),
+            (rule("board_upsert", "principal.nam == \"x\""), "nam"),
+            (rule("board_list", "context.rol == \"x\""), "rol"),
+        ] {
+            let all = found(&bad).join("\n");
+            assert!(all.contains(named), "{bad}: {all}");
+        }
+    }
+
+    #[test]
+    fn a_policy_that_keeps_the_owner_out_is_seen() {
+        assert!(owner_reads(&Policy::default()));
+        let alone =
+            "forbid (principal, action, resource) unless { principal.class == \"agent_key\" };";
+        for text in ["", alone] {
+            assert!(!owner_reads(&Policy::parse(text).unwrap()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_within_the_bounds_is_read_and_answered_and_what_is_beyond_is_refused() {
+        let when =
+            |text: String| format!("permit (principal, action, resource) when {{ {text} }};");
+        let nested = move |n: usize| when(format!("{}true{}", "(".repeat(n), ")".repeat(n)));
+        let chained = move |n: usize| when(vec!["true"; n].join(" && "));
+        let branched = move |n: usize| {
+            when(format!(
+                "{}true{}",
+                "if true then ".repeat(n),
+                " else false".repeat(n)
+            ))
+        };
+        let negated = move |n: usize| when(format!("{}true", "! ! ".repeat(n)));
+        let answers = |text: &str| {
+            let read = Policy::parse(text);
+            read.map(|policy| ask(&policy, &["owner"], "board_upsert", Family::Coordinate))
+        };
+        // On a thread with little stack: neither is the answer another one, nor does the process end.
+        let run = std::thread::Builder::new()
+            .stack_size(512 << 10)
+            .spawn(move || {
+                for text in [nested(20), chained(120), branched(70), negated(1)] {
+                    assert_eq!(answers(&text), Ok(true), "{text}");
+                }
+                for text in [nested(40), nested(15_000), chained(1_000), branched(400)] {
+                    assert!(answers(&text).is_err(), "{}", text.len());
+                }
+            });
+        run.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn a_forbid_that_cannot_be_evaluated_forbids() {
+        let slip = format!(
+            "{STARTER}\nforbid (principal, action == Action::\"board_upsert\", resource) when {{ principal.nam == \"x\" }};"
+        );
+        let policy = Policy::parse(&slip).unwrap();
+        assert!(!ask(
+            &policy,
+            &["owner"],
+            "board_upsert",
+            Family::Coordinate
+        ));
+        assert!(ask(
+            &policy,
+            &["owner"],
+            "board_comment",
+            Family::Coordinate
+        ));
     }
 }

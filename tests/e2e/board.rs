@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Output, thread};
 
-use countersign_verifier::hash::sha256;
+use countersign_verifier::{hash::sha256, json::canonical};
 use serde_json::{Value, json};
 
 use crate::rig::{Answer, JSON, Rig, clean, countersign};
@@ -38,9 +38,9 @@ fn file(count: usize) -> String {
         if n % 4 == 1 {
             item["done_at"] = "2026-01-02T00:00:00.000Z".into();
         }
-        item.to_string()
+        canonical(&item)
     };
-    let mut text = json!({"count": count, "format": "countersign.board/1"}).to_string() + "\n";
+    let mut text = canonical(&json!({"count": count, "format": "countersign.board/1"})) + "\n";
     for n in 0..count {
         text += &(item(n) + "\n");
     }
@@ -266,7 +266,7 @@ fn what_a_tool_refuses_is_said_by_its_code() {
 fn two_workers_drain_a_board() {
     let mut rig = Rig::up();
     let count = 200;
-    let mut text = json!({"count": count, "format": "countersign.board/1"}).to_string() + "\n";
+    let mut text = canonical(&json!({"count": count, "format": "countersign.board/1"})) + "\n";
     for n in 0..count {
         text += &(json!({"id": format!("T-{n:03}"), "title": "t"}).to_string() + "\n");
     }

@@ -8,12 +8,15 @@ use countersign_verifier::hash::sha256;
 use serde_json::{Value, json};
 
 use super::{
-    Fail, REFUSED, out,
+    Fail, REFUSED,
     out::Out,
     place::{KeyArg, Place},
     tool::{self, WaitArgs},
 };
-use crate::policy::{Policy, unknown_actions};
+use crate::{
+    policy::{Policy, faults, owner_reads},
+    tools::actions,
+};
 
 /// What identities may do in an account: a Cedar policy (not the witnesses', which is `quorum`)
 #[derive(Debug, Args)]
@@ -49,6 +52,9 @@ struct SetArgs {
     /// Only if the policy in force has this SHA-256, as `policy show --json` says
     #[arg(long, value_name = "SHA256")]
     if_sha256: Option<String>,
+    /// Set it though `policy check` finds fault with it
+    #[arg(long)]
+    force: bool,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -60,9 +66,9 @@ struct SetArgs {
     place: Place,
 }
 
-/// Say whether a file is a policy, and which of its actions no tool has
+/// Say whether a file is a policy, and what in it can never be so: actions that no tool has, attributes that nobody has
 ///
-/// Exit code 0: it can be set; 1: it is no policy.
+/// Exit code 0: nothing is wrong with it; 1: something is.
 #[derive(Debug, Args)]
 struct CheckArgs {
     /// The policy, Cedar text
@@ -92,33 +98,38 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let text = read(&args.file)?;
     let place = args.file.display();
     let policy = Policy::parse(&text);
-    let known = crate::tools::names().collect::<Vec<_>>();
-    let unknown = match &policy {
-        Ok(policy) => unknown_actions(policy, &known),
-        Err(_) => Vec::new(),
-    };
+    let found = policy.as_ref().map(wrong).unwrap_or_default();
     if args.json {
-        let fault = policy.as_ref().err();
         let sha256 = sha256(text.as_bytes()).to_hex();
-        let shown = json!({"valid": fault.is_none(), "fault": fault, "unknown_actions": unknown, "sha256": sha256});
+        let shown = json!({"valid": policy.is_ok() && found.is_empty(), "fault": policy.as_ref().err(), "faults": found, "sha256": sha256});
         Out::stdout().line(shown.to_string())?;
     }
     match policy {
-        Ok(_) => {
-            for action in &unknown {
-                out::note(format_args!("{place}: no tool is called {action}"));
-            }
+        Ok(_) if found.is_empty() => {
             if !args.json {
                 Out::stdout().line(format!("{place}: a policy"))?;
             }
             Ok(ExitCode::SUCCESS)
         }
-        Err(_) if args.json => Ok(ExitCode::from(REFUSED)),
+        _ if args.json => Ok(ExitCode::from(REFUSED)),
+        Ok(_) => Err(anyhow!(Fail {
+            code: REFUSED,
+            message: format!("{place}: {}", found.join("\n  ")),
+        })),
         Err(why) => Err(anyhow!(Fail {
             code: REFUSED,
             message: format!("{place}: {why}"),
         })),
     }
+}
+
+/// What is most likely not meant.
+fn wrong(policy: &Policy) -> Vec<String> {
+    let mut found = faults(policy, &actions());
+    if !owner_reads(policy) {
+        found.push("under it the owner could do nothing but set another policy: a whole policy permits what may be done, and a rule is added to what `policy show` prints".into());
+    }
+    found
 }
 
 async fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
@@ -138,8 +149,14 @@ async fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
 
 async fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
     let text = read(&args.file)?;
-    if let Err(why) = Policy::parse(&text) {
-        return Err(anyhow!("{}: {why}", args.file.display()));
+    let place = args.file.display();
+    let policy = Policy::parse(&text).map_err(|why| anyhow!("{place}: {why}"))?;
+    let found = wrong(&policy);
+    if !found.is_empty() && !args.force {
+        return Err(anyhow!(
+            "{place}: {}\n--force sets it all the same",
+            found.join("\n  ")
+        ));
     }
     let caller = args.key.read(&args.place.site.dir)?;
     let service = args.key.service(&args.place).await?;

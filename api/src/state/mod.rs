@@ -144,7 +144,8 @@ impl State {
         }
         match verb::find(&operation.tool) {
             Some(verb) => {
-                let resource = (verb.resource)(&operation.arguments);
+                // An item has one id, however it is spelled.
+                let resource = board::names::nfc(&(verb.resource)(&operation.arguments));
                 let tool = (verb.tool, policy::family(verb.tool));
                 if !self.allows(caller, tool, &resource, operation.session.as_deref()) {
                     return policy::not_allowed(caller, verb.tool);

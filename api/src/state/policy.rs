@@ -26,6 +26,19 @@ pub struct Rules {
     pub set: Option<u64>,
 }
 
+impl Rules {
+    /// Out of what a snapshot keeps: the text, and the leaf that set it.
+    pub(super) fn from_row(row: Option<(String, u64)>) -> Option<Rules> {
+        let Some((text, index)) = row else {
+            return Some(Rules::default());
+        };
+        Some(Rules {
+            policy: Policy::parse(&text).ok()?,
+            set: Some(index),
+        })
+    }
+}
+
 /// Arguments of `policy_set`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

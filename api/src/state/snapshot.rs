@@ -14,8 +14,6 @@ use super::{
     token,
 };
 
-use crate::policy::Policy;
-
 /// Raised whenever the form changes: a snapshot of another form is no snapshot, and the leaves are replayed.
 const FORM: u32 = 7;
 
@@ -119,13 +117,7 @@ impl State {
             size: form.size,
             at: form.at,
             tokens: Tokens::from_rows(form.tokens)?,
-            rules: match form.rules {
-                Some((text, index)) => Rules {
-                    policy: Policy::parse(&text).ok()?,
-                    set: Some(index),
-                },
-                None => Rules::default(),
-            },
+            rules: Rules::from_row(form.rules)?,
             receipts: form.receipts,
             heads: Heads::from_rows(form.heads)?,
             sessions: Sessions::from_rows(form.sessions),

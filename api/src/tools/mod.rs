@@ -17,6 +17,8 @@ pub mod settings;
 pub mod start;
 pub mod token;
 
+use crate::{policy::Family, state::policy::family};
+
 pub use offered::is_offered;
 
 pub use define::{Done, Handler, Hints, Runs, Tool, View, find, schema};
@@ -63,10 +65,17 @@ pub const TOOLS: &[Tool] = &[
     log_read::READ,
 ];
 
-/// What actions of a policy can be: every tool, and what the service itself says.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    let tools = TOOLS.iter().map(|tool| tool.name);
-    tools.chain([crate::state::refusal::FOLDED.tool])
+/// What actions of a policy can be: every tool, and what the service itself says; each with its families.
+#[must_use]
+pub fn actions() -> Vec<(&'static str, Vec<Family>)> {
+    let families = |tool: &Tool| match tool.handler {
+        Handler::Read(_) => vec![Family::Read],
+        Handler::Write(_) => vec![family(tool.name)],
+        _ => vec![Family::Read, family(tool.name)],
+    };
+    let tools = TOOLS.iter().map(|tool| (tool.name, families(tool)));
+    let said = crate::state::refusal::FOLDED.tool;
+    tools.chain([(said, vec![family(said)])]).collect()
 }
 
 #[cfg(test)]
@@ -98,6 +107,12 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_starter_policy_has_no_fault() {
+        let starter = crate::policy::Policy::default();
+        assert_eq!(crate::policy::faults(&starter, &actions()), [""; 0]);
     }
 
     #[test]

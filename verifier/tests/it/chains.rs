@@ -165,7 +165,9 @@ fn only_the_owner_enrols_and_only_oneself_or_the_owner_changes_one() {
     let verdict = verdict_on(&mut world, id(9), &ed25519(8));
     let signers = &verdict.checks[2];
     assert!(
-        signers.detail.contains("under an agent_key only"),
+        signers
+            .detail
+            .contains("with another key than an agent_key"),
         "{signers:?}"
     );
 }

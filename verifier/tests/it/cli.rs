@@ -103,7 +103,7 @@ fn one_line_a_check_and_the_verdict_last() {
         "  payload     skipped  opaque bytes",
         "  inclusion   pass     included at index 2 in a tree of size 3",
         "  checkpoint  pass     tree of 3 leaves",
-        "  witnesses   pass     quorum w met by w at 2023-11-14T22:13:20.000Z; the leaf claims 2023-11-14T22:12:22.468Z, 57.532 s before",
+        "  witnesses   pass     quorum w met by w at 2023-11-14T22:13:20.000Z; so this tree and all in it existed by 2023-11-14T22:13:20.000Z; the leaf claims 2023-11-14T22:12:22.468Z, 57.532 s before",
     ]) {
         assert!(line.starts_with(start), "{line}");
     }

@@ -5,6 +5,7 @@ use countersign_verifier::base64;
 use countersign_verifier::dsse::pae;
 use countersign_verifier::evidence::{Evidence, EvidenceSet, Support};
 use countersign_verifier::hash::{Hash, leaf_hash};
+use countersign_verifier::json::canonical;
 use countersign_verifier::key::{IdentityId, PrivateKey, PublicKey};
 use countersign_verifier::leaf::{
     By, Class, Decision, Millis, Signed, write_operation, write_receipt, write_system,
@@ -125,7 +126,7 @@ impl World {
             (by, Class::AgentKey, key),
             &payload,
             Decision::Applied {
-                effect: &effect.to_string(),
+                effect: &canonical(&effect),
             },
         )
     }

@@ -17,11 +17,13 @@ use crate::{
     account::Account,
     app::App,
     doors::{
-        auth::account_of_bearer,
+        auth::{Bearer, account_of_bearer},
         stream::{self, Events},
     },
     error::{Code, Problem},
+    ledger::may_see,
     query::{self, leaves},
+    tools::log_read,
 };
 
 /// A watcher hears something at least this often; then also whether its token is still good.
@@ -57,6 +59,7 @@ fn begin(
         )
     })?;
     let account = account_of_bearer(&app, &bearer, asked.account.as_deref())?;
+    may_watch(&account, &bearer)?;
     let size = account.reader().published().head.size;
     let next = first(&headers, asked.after, size)?;
     let Ok(place) = app.watchers.clone().try_acquire_owned() else {
@@ -131,10 +134,22 @@ async fn published(progress: &mut watch::Receiver<Progress>, next: u64) {
     }
 }
 
-/// A token that was ended, or an identity that was revoked, sees nothing further.
+/// A token that was ended, an identity that was revoked, or one that the policy keeps from reading the log, sees nothing further.
 fn is_good(app: &App, account: &Account, headers: &HeaderMap) -> bool {
     let bearer = token(app, headers);
-    matches!(bearer, Ok(Some(bearer)) if bearer.reads(&account.origin))
+    matches!(bearer, Ok(Some(bearer)) if bearer.reads(&account.origin) && may_watch(account, &bearer).is_ok())
+}
+
+/// Watching is reading the log: whoever may not call `ars_log_read` may not watch.
+fn may_watch(account: &Account, bearer: &Bearer) -> Result<(), Problem> {
+    let Bearer::Identity(_, id) = bearer else {
+        return Ok(());
+    };
+    let version = account.reader().version();
+    match version.identities.get(id) {
+        Some(identity) => may_see(&version, &identity.into(), log_read::READ.name, None),
+        None => Ok(()),
+    }
 }
 
 /// Tells what is published from `next` on, some of it at a time. The next index; `None` once nobody listens, or nothing can be read.

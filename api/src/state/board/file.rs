@@ -14,6 +14,7 @@ use super::{
     Board, Item, Provenance,
     import::{CHUNK_ITEMS_MAX, Mode},
     item::normalise,
+    merge::within_reach,
     names,
 };
 
@@ -170,7 +171,8 @@ fn item(line: &str, number: usize) -> Result<Map<String, Value>, FileError> {
         session: None,
         index: 0,
     };
-    match Item::new(whole, nobody) {
+    let read = Item::new(whole, nobody).and_then(within_reach);
+    match read {
         Ok(_) => Ok(members),
         Err(error) => Err(FileError::Line(number, error.to_string())),
     }

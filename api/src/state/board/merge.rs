@@ -180,7 +180,20 @@ fn complete(
             members.insert(name.into(), ours.get(name).cloned().unwrap_or(new));
         }
     }
-    Item::new(members, moment.provenance())
+    within_reach(Item::new(members, moment.provenance())?)
+}
+
+/// The highest version that is taken from a file. Versions go on from there by one a change, up to 2^53 - 1: whoever brings in an item
+/// leaves room for all the changes that will ever be made to it.
+const VERSION_TAKEN_MAX: u64 = 1 << 52;
+
+/// An item of a file, if its version can go on.
+pub(super) fn within_reach(item: Item) -> Result<Item, ItemError> {
+    if item.version <= VERSION_TAKEN_MAX {
+        return Ok(item);
+    }
+    let why = format!("version: at most {VERSION_TAKEN_MAX} in a file");
+    Err(ItemError::Member(why))
 }
 
 /// What two items of one id become: which outcome, and the item where it changes.

@@ -6,6 +6,10 @@ use crate::state::{board::names::nfc, session::is_hidden};
 /// A resource is spelled in at most this many bytes.
 pub const RESOURCE_BYTES_MAX: usize = 256;
 
+/// A glob is compared with each that is held in its repository, while everybody else waits: with more wildcards in two of them that takes
+/// milliseconds a pair.
+const WILDCARDS_MAX: usize = 16;
+
 /// Something that can be leased.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
@@ -51,6 +55,11 @@ impl Resource {
         let good = |segment: &str| !segment.is_empty() && segment != "." && segment != "..";
         if !glob.split('/').all(good) || glob.contains('\\') {
             return Err("resource: a glob is segments with / between them, none of them empty, `.` or `..`, without \\".into());
+        }
+        if glob.matches(['*', '?']).count() > WILDCARDS_MAX {
+            return Err(format!(
+                "resource: a glob has at most {WILDCARDS_MAX} of * and ?"
+            ));
         }
         Ok(Resource {
             text: text.into(),

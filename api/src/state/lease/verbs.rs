@@ -8,6 +8,7 @@ use crate::{
     code::Code,
     state::{
         At, Caller, Decided, State,
+        board::names::nfc,
         session::{self, Session, note, own_live, time, ttl_ms, when},
         verb::{Verb, arguments, malformed, map, member, settle},
     },
@@ -110,6 +111,11 @@ fn fence(state: &State, index: u64) -> u64 {
     (u64::from(epoch) << 40) + index
 }
 
+/// Whether a lease is of this very resource, however that is spelled.
+fn is_same(lease: &Lease, resource: &Resource) -> bool {
+    nfc(&lease.resource) == nfc(&resource.text)
+}
+
 /// The lease that this session has on the very same.
 fn again<'s>(
     state: &'s State,
@@ -117,7 +123,7 @@ fn again<'s>(
     resource: &Resource,
     exclusive: bool,
 ) -> Option<&'s Lease> {
-    let same = |lease: &&Lease| lease.resource == resource.text && lease.exclusive == exclusive;
+    let same = |lease: &&Lease| is_same(lease, resource) && lease.exclusive == exclusive;
     state.leases.of(session.index).find(same)
 }
 
@@ -130,7 +136,7 @@ fn in_the_way<'s>(
 ) -> Option<&'s Lease> {
     state.leases.on(resource).find(|lease| {
         let others = lease.session != session.index && (exclusive || lease.exclusive);
-        let itself = lease.session == session.index && lease.resource == resource.text;
+        let itself = lease.session == session.index && is_same(lease, resource);
         others || itself
     })
 }
