@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use countersign_verifier::key::IdentityId;
 use serde_json::Value;
 use tokio::{sync::watch, time::Instant};
 
@@ -21,6 +22,8 @@ use crate::{
 
 /// So many calls of an account wait at once; who comes when there are more is answered at once.
 const WAITING_MAX: usize = 1_000;
+/// And so many of one identity: each looks again after every commit, which everybody else waits for.
+const WAITING_EACH_MAX: usize = 128;
 /// What the tool takes at most; a call that asks for more is refused by it.
 const WAIT_MS_MAX: u64 = 50_000;
 
@@ -34,7 +37,7 @@ pub struct Line {
 #[derive(Default)]
 struct Waiting {
     next: u64,
-    places: BTreeMap<u64, Resource>,
+    places: BTreeMap<u64, (IdentityId, Resource)>,
     over: bool,
 }
 
@@ -61,14 +64,15 @@ impl Line {
         self.left.send_modify(|left| *left += 1);
     }
 
-    fn enter(&self, resource: Resource) -> Option<Place<'_>> {
+    fn enter(&self, who: IdentityId, resource: Resource) -> Option<Place<'_>> {
         let mut waiting = self.waiting();
-        if waiting.over || waiting.places.len() >= WAITING_MAX {
+        let own = waiting.places.values().filter(|(id, _)| *id == who).count();
+        if waiting.over || waiting.places.len() >= WAITING_MAX || own >= WAITING_EACH_MAX {
             return None;
         }
         let number = waiting.next;
         waiting.next += 1;
-        waiting.places.insert(number, resource.clone());
+        waiting.places.insert(number, (who, resource.clone()));
         Some(Place {
             line: self,
             number,
@@ -87,7 +91,7 @@ impl Place<'_> {
     fn is_first(&self) -> bool {
         let waiting = self.line.waiting();
         let mut before = waiting.places.range(..self.number);
-        waiting.over || !before.any(|(_, resource)| resource.overlaps(&self.resource))
+        waiting.over || !before.any(|(_, (_, resource))| resource.overlaps(&self.resource))
     }
 }
 
@@ -112,7 +116,7 @@ enum Now {
 /// decided. Other calls, and those that find the line full, do not wait.
 pub async fn in_line<'a>(account: &'a Account, request: &OperationRequest) -> Option<Place<'a>> {
     let (resource, wait) = asked(request)?;
-    let place = account.line.enter(resource)?;
+    let place = account.line.enter(request.signer.identity, resource)?;
     let ends = Instant::now() + wait;
     let mut progress = account.reader().progress();
     let mut left = account.line.left.subscribe();
@@ -169,6 +173,10 @@ fn now(account: &Account, request: &OperationRequest) -> Now {
 mod tests {
     use super::*;
 
+    fn who(n: u8) -> IdentityId {
+        IdentityId(countersign_verifier::hash::Hash([n; 32]))
+    }
+
     fn resource(text: &str) -> Resource {
         Resource::parse(text).unwrap()
     }
@@ -176,9 +184,9 @@ mod tests {
     #[test]
     fn each_waits_behind_those_before_who_want_any_of_the_same() {
         let line = Line::default();
-        let first = line.enter(resource("path:a:src/**")).unwrap();
-        let second = line.enter(resource("path:a:src/x")).unwrap();
-        let other = line.enter(resource("item:1")).unwrap();
+        let first = line.enter(who(1), resource("path:a:src/**")).unwrap();
+        let second = line.enter(who(1), resource("path:a:src/x")).unwrap();
+        let other = line.enter(who(1), resource("item:1")).unwrap();
         assert_eq!(
             [&first, &second, &other].map(Place::is_first),
             [true, false, true]
@@ -186,17 +194,32 @@ mod tests {
         drop(first);
         assert!(second.is_first());
         line.end();
-        assert!(line.enter(resource("item:2")).is_none());
+        assert!(line.enter(who(1), resource("item:2")).is_none());
     }
 
     #[test]
     fn a_full_line_takes_nobody() {
         let line = Line::default();
         let places: Vec<Place<'_>> = (0..WAITING_MAX)
-            .map(|n| line.enter(resource(&format!("item:{n}"))).unwrap())
+            .map(|n| {
+                let each = who(u8::try_from(n / WAITING_EACH_MAX).unwrap());
+                line.enter(each, resource(&format!("item:{n}"))).unwrap()
+            })
             .collect();
-        assert!(line.enter(resource("item:x")).is_none());
+        assert!(line.enter(who(99), resource("item:x")).is_none());
         drop(places);
-        assert!(line.enter(resource("item:x")).is_some());
+        assert!(line.enter(who(1), resource("item:x")).is_some());
+    }
+
+    #[test]
+    fn one_identity_has_a_part_of_the_line_and_not_all_of_it() {
+        let line = Line::default();
+        let places: Vec<Place<'_>> = (0..WAITING_EACH_MAX)
+            .map(|n| line.enter(who(1), resource(&format!("item:{n}"))).unwrap())
+            .collect();
+        assert!(line.enter(who(1), resource("item:x")).is_none());
+        assert!(line.enter(who(2), resource("item:x")).is_some());
+        drop(places);
+        assert!(line.enter(who(1), resource("item:x")).is_some());
     }
 }

@@ -126,7 +126,7 @@ impl World {
             (by, Class::AgentKey, key),
             &payload,
             Decision::Applied {
-                effect: &canonical(&effect),
+                effect: &canonical(effect),
             },
         )
     }

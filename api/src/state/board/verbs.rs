@@ -161,6 +161,10 @@ fn review_holds(caller: &Caller<'_>, before: Option<&Item>, after: &Item) -> Res
     let was_done = before.is_some_and(|item| item.status == Status::Done);
     let asks = before.map_or(after.review_required, |item| item.review_required);
     let accepts = after.status == Status::Done && !was_done;
+    // What was accepted stays as it was accepted.
+    if was_done && asks && !may_review(caller.identity) {
+        return Err(review_required(&after.id));
+    }
     if may_review(caller.identity) || !asks || (!accepts && after.review_required) {
         return Ok(());
     }
