@@ -139,8 +139,10 @@ pub fn merge(
             let Some(next) = next else {
                 return Ok(merged);
             };
+            // What was accepted stays as it was accepted; comments alone change nothing of it.
+            let accepted = ours.status == Status::Done && merged != Merged::Joined;
             let accepts = next.status == Status::Done && ours.status != Status::Done;
-            let loosens = accepts || !next.review_required;
+            let loosens = accepted || accepts || !next.review_required;
             if ours.review_required && loosens && !rests.reviews {
                 return Ok(Merged::Review);
             }

@@ -474,6 +474,29 @@ fn whoever_delivers_does_not_accept() {
         code(resolve(&mut desk, &worker(), "done")),
         Code::ReviewRequired
     );
+    // What was accepted is neither opened again nor written over by whoever may not accept it.
+    for patch in [
+        json!({"id": "T", "status": "pending"}),
+        json!({"id": "T", "description": "other"}),
+    ] {
+        assert_eq!(code(desk.upsert(patch)), Code::ReviewRequired);
+    }
+    let rewritten = file_of(&[
+        json!({"id": "T", "title": "other", "review_required": true, "status": "done", "version": 99}),
+    ]);
+    let (became, applied) = desk.import(&rewritten, Mode::Merge);
+    assert_eq!((became[0].1, applied), (Merged::Review, 0));
+}
+
+#[test]
+fn a_file_leaves_room_for_the_versions_to_come() {
+    let far = |version: u64| file_of(&[json!({"id": "V", "title": "t", "version": version})]);
+    assert!(file::read(&far(1 << 52)).is_ok());
+    assert!(file::read(&far((1 << 52) + 1)).is_err());
+    let mut desk = Desk::new();
+    desk.import(&far(1 << 52), Mode::Merge);
+    desk.upsert(json!({"id": "V", "title": "other"})).unwrap();
+    assert_eq!(desk.item("V").version, (1 << 52) + 1);
 }
 
 #[test]

@@ -110,6 +110,7 @@ mod tests {
             "path:site:../b",
             "path:site:./b",
             "path:site:a\\b",
+            "path:site:*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*",
             "item:a\u{202e}b",
             "item:a\0",
             " item:a",

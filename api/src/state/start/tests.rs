@@ -195,3 +195,27 @@ fn a_start_is_refused_as_its_parts_are() {
     );
     assert_eq!(again, Err(Code::Malformed));
 }
+
+#[test]
+fn what_the_policy_keeps_from_somebody_it_keeps_from_him_here_too() {
+    use crate::policy::{Policy, STARTER};
+    let forbids = |rule: &str| {
+        let mut state = board();
+        item(&mut state, &worker(1), json!({"id": "A", "title": "t"}));
+        let text = format!("{STARTER}\nforbid (principal, {rule});");
+        state.rules.policy = Policy::parse(&text).unwrap();
+        ask(
+            &mut state,
+            &worker(2),
+            ("ars_start", start(json!({})), None),
+        )
+    };
+    assert!(forbids("action == Action::\"board_comment\", resource").is_ok());
+    for rule in [
+        "action == Action::\"ars_lease_acquire\", resource == Resource::\"item:A\"",
+        "action == Action::\"ars_session_checkin\", resource",
+        "action == Action::\"ars_start\", resource",
+    ] {
+        assert_eq!(forbids(rule), Err(Code::NotAllowed), "{rule}");
+    }
+}
