@@ -186,7 +186,7 @@ fn programs_in_other_languages_sign_lease_and_resolve() {
     }
     if both {
         let said = session.run_marked(&page, "<!-- run: evidence -->");
-        assert!(said.contains("8 files: 8 hold"), "{said}");
+        assert!(said.contains("14 files: 14 hold"), "{said}");
     }
 }
 
