@@ -2,6 +2,7 @@
 
 use countersign_verifier::evidence::{Evidence, EvidenceSet};
 use countersign_verifier::hash::{leaf_hash, sha256};
+use countersign_verifier::json::canonical;
 use countersign_verifier::key::PrivateKey;
 use countersign_verifier::leaf::{Class, Decision};
 use countersign_verifier::operation;
@@ -184,7 +185,7 @@ fn about_an_artifact() -> Vec<Example> {
         "subject": [{"name": "out", "digest": {"sha256": artifact.to_hex()}}]});
     let at = world.receipt(
         statement::PAYLOAD_TYPE,
-        value.to_string().as_bytes(),
+        canonical(&value).as_bytes(),
         &[(id, &agent)],
     );
     let mut one = example(
