@@ -131,6 +131,16 @@ impl KeyArg {
         Ok(service)
     }
 
+    /// The service to read from, and the key that says which account is meant, where a token may be good for several: none where a
+    /// token was named, which is then what is shown.
+    pub async fn reach(&self, place: &Place) -> anyhow::Result<(Service, Option<PrivateKey>)> {
+        let found = match (&self.key, place.site.names_a_token()) {
+            (None, true) => None,
+            _ => self.find(&place.site.dir)?,
+        };
+        Ok((self.service(place).await?, found))
+    }
+
     /// The caller's key, if one was named or lies in the data directory.
     pub fn find(&self, dir: &DirArg) -> anyhow::Result<Option<PrivateKey>> {
         match &self.key {

@@ -133,11 +133,7 @@ fn wrong(policy: &Policy) -> Vec<String> {
 }
 
 async fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
-    let key = match (&args.key.key, args.place.site.names_a_token()) {
-        (None, true) => None,
-        _ => args.key.find(&args.place.site.dir)?,
-    };
-    let service = args.key.service(&args.place).await?;
+    let (service, key) = args.key.reach(&args.place).await?;
     let answer = tool::read(&service, key.as_ref(), "policy_get", json!({})).await?;
     let mut out = Out::stdout();
     match answer.result.get("text").and_then(Value::as_str) {

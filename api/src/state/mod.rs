@@ -143,15 +143,7 @@ impl State {
             return Decided::refuse(Code::AttributionTooLow, why);
         }
         match verb::find(&operation.tool) {
-            Some(verb) => {
-                // An item has one id, however it is spelled.
-                let resource = board::names::nfc(&(verb.resource)(&operation.arguments));
-                let tool = (verb.tool, policy::family(verb.tool));
-                if !self.allows(caller, tool, &resource, operation.session.as_deref()) {
-                    return policy::not_allowed(caller, verb.tool);
-                }
-                (verb.decide)(self, caller, operation, at)
-            }
+            Some(verb) => self.judged(caller, verb, operation, at),
             // A door refuses it before; an auditor's replay must not panic on it.
             None => Decided::refuse(Code::ToolUnknown, "there is no tool of this name"),
         }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     At, Caller, Decided, State,
+    board::names::nfc,
     verb::{Verb, arguments, malformed, map, settle},
 };
 use crate::{
@@ -107,8 +108,28 @@ pub fn family(tool: &str) -> Family {
     }
 }
 
+impl State {
+    /// An operation as the policy and its verb's own rule judge it, in this order; a part of a larger one too, so that nobody does by
+    /// that what he may not do by itself.
+    pub(super) fn judged(
+        &self,
+        caller: &Caller<'_>,
+        verb: &Verb,
+        operation: &Operation,
+        at: At,
+    ) -> Decided {
+        // An item has one id, however it is spelled.
+        let resource = nfc(&(verb.resource)(&operation.arguments));
+        let tool = (verb.tool, family(verb.tool));
+        if !self.allows(caller, tool, &resource, operation.session.as_deref()) {
+            return not_allowed(caller, verb.tool);
+        }
+        (verb.decide)(self, caller, operation, at)
+    }
+}
+
 /// What a caller is told whom the policy does not let. Without detail: who may not, learns nothing more.
-pub(super) fn not_allowed(caller: &Caller<'_>, tool: &str) -> Decided {
+fn not_allowed(caller: &Caller<'_>, tool: &str) -> Decided {
     let roles = caller.identity.roles.join(", ");
     let why = format!(
         "the account's policy does not let `{}` ({roles}; {}) run {tool}",

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{
     At, Caller, Decided, State,
     board::{Item, holder, names},
-    lease, policy, session,
+    lease, session,
     session::Checkin,
     verb::{Verb, arguments, malformed, settle},
 };
@@ -97,7 +97,7 @@ fn decide(
     let session = match (operation.session.as_deref(), checkin(operation)) {
         (Some(named), None) => named.to_owned(),
         (None, Some(part)) => {
-            let begun = applied(judged(&next, caller, &session::CHECKIN, &part, at))?;
+            let begun = applied(next.judged(caller, &session::CHECKIN, &part, at))?;
             let id = caller.identity.id;
             (session::CHECKIN.apply)(&mut next, id, &part, &begun, at.index).map_err(malformed)?;
             let session = text(&begun, "session").map_err(malformed)?.to_owned();
@@ -113,22 +113,11 @@ fn decide(
     let wanted = asked.filter.unwrap_or_default();
     if let Some(item) = first(&next, &wanted) {
         let part = acquire(operation, &item.id, &session);
-        let lease = applied(judged(&next, caller, &lease::ACQUIRE, &part, at))?;
+        let lease = applied(next.judged(caller, &lease::ACQUIRE, &part, at))?;
         effect.insert("item".into(), (*item.id).into());
         effect.insert("lease".into(), lease.into());
     }
     Ok(Decided::Applied(effect))
-}
-
-/// A part, as the policy and its own rule judge it: what somebody may not do, he may not do by this tool either.
-fn judged(state: &State, caller: &Caller<'_>, verb: &Verb, part: &Operation, at: At) -> Decided {
-    let resource = names::nfc(&(verb.resource)(&part.arguments));
-    let tool = (verb.tool, policy::family(verb.tool));
-    if state.allows(caller, tool, &resource, part.session.as_deref()) {
-        (verb.decide)(state, caller, part, at)
-    } else {
-        policy::not_allowed(caller, verb.tool)
-    }
 }
 
 fn applied(decided: Decided) -> Result<Map<String, Value>, Decided> {

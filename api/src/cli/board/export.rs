@@ -7,7 +7,7 @@ use clap::Args;
 use countersign_verifier::hash::sha256;
 use serde_json::json;
 
-use super::{ask, reach};
+use super::ask;
 use crate::{
     cli::{
         out::{self, Out},
@@ -32,7 +32,7 @@ pub struct ExportArgs {
 }
 
 pub(super) async fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
-    let (service, key) = reach(&args.key, &args.place).await?;
+    let (service, key) = args.key.reach(&args.place).await?;
     let asked = json!({"format": args.format});
     let exported: Exported = ask(&service, key.as_ref(), "board_export", asked).await?;
     if sha256(exported.content.as_bytes()).to_hex() != exported.sha256 {

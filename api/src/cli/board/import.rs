@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{ask, reach};
+use super::ask;
 use crate::{
     cli::{
         Fail, REFUSED,
@@ -75,7 +75,7 @@ pub(super) async fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         Wins::Merge => Mode::Merge,
         Wins::Replace => Mode::Replace,
     };
-    let (service, key) = reach(&args.key, &args.place).await?;
+    let (service, key) = args.key.reach(&args.place).await?;
     let Some(key) = key else {
         // Without a key of one's own the service signs, for the seat of the token.
         let asked = json!({"format": file::FORMAT, "content": content, "mode": mode, "dry_run": !args.apply});

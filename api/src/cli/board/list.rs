@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ask, reach};
+use super::ask;
 use crate::cli::{
     out::Out,
     place::{KeyArg, Place},
@@ -50,7 +50,7 @@ struct Page {
 }
 
 pub(super) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
-    let (service, key) = reach(&args.key, &args.place).await?;
+    let (service, key) = args.key.reach(&args.place).await?;
     let mut asked = json!({"limit": 200});
     for (name, value) in [
         ("status", &args.status),

@@ -12,10 +12,7 @@ use countersign_verifier::key::PrivateKey;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{
-    place::{KeyArg, Place, Service},
-    tool,
-};
+use super::{place::Service, tool};
 
 /// The board: list it, take it out as a file, bring a file in
 #[derive(Debug, Args)]
@@ -41,15 +38,6 @@ pub fn run(args: &BoardArgs) -> anyhow::Result<ExitCode> {
         Command::Export(args) => super::block_on(export::run(args)),
         Command::Import(args) => super::block_on(import::run(args)),
     }
-}
-
-/// The service, and the key to sign with: none where a token was named, which is then what is shown.
-async fn reach(key: &KeyArg, place: &Place) -> anyhow::Result<(Service, Option<PrivateKey>)> {
-    let found = match (&key.key, place.site.names_a_token()) {
-        (None, true) => None,
-        _ => key.find(&place.site.dir)?,
-    };
-    Ok((key.service(place).await?, found))
 }
 
 /// What a tool that reads answers, in its own form.

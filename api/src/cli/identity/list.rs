@@ -23,12 +23,7 @@ pub struct ListArgs {
 }
 
 pub(super) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
-    // The key says which account is meant, where a token may be good for several; but a token that was named is what is to be shown.
-    let key = match (&args.key.key, args.place.site.names_a_token()) {
-        (None, true) => None,
-        _ => args.key.find(&args.place.site.dir)?,
-    };
-    let service = args.key.service(&args.place).await?;
+    let (service, key) = args.key.reach(&args.place).await?;
     let mut out = Out::stdout();
     list(&service, key.as_ref(), |row| {
         if args.json {

@@ -24,11 +24,7 @@ pub struct ListArgs {
 }
 
 pub(super) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
-    let key = match (&args.key.key, args.place.site.names_a_token()) {
-        (None, true) => None,
-        _ => args.key.find(&args.place.site.dir)?,
-    };
-    let service = args.key.service(&args.place).await?;
+    let (service, key) = args.key.reach(&args.place).await?;
     let mut out = Out::stdout();
     pages(&service, key.as_ref(), ("token_list", "tokens"), |row| {
         if args.json {
