@@ -20,7 +20,7 @@ mod replay;
 mod stored;
 
 use operation::nonce_key;
-pub use operation::{may_read, may_see};
+pub use operation::{may, may_read, may_run, may_see};
 
 use crate::{
     error::Problem,

@@ -215,6 +215,15 @@ fn signers(leaf: &Leaf<'_>) -> Vec<IdentityId> {
     }
 }
 
+/// The leaf at `index`.
+///
+/// # Errors
+/// `NotInTree` beyond the published tree.
+pub fn published_leaf(reader: &Reader<State>, index: u64) -> Result<Vec<u8>, Problem> {
+    within(&reader.published(), index)?;
+    leaf(reader, index)
+}
+
 fn leaf(reader: &Reader<State>, index: u64) -> Result<Vec<u8>, Problem> {
     let found = reader.leaf(index).map_err(|e| unreadable(&e))?;
     found.ok_or_else(|| not_in_tree(index, reader.published().head.size))

@@ -63,6 +63,9 @@ fn push_tool(out: &mut String, tool: &Tool) {
     let how = match tool.handler {
         Handler::Write(_) => "Writes: a signed operation, which becomes a leaf.",
         Handler::Read(_) => "Reads: nothing is logged.",
+        Handler::Receipt => {
+            "Writes: the receipt becomes a leaf by its own signatures, the call none."
+        }
         Handler::Either { .. } | Handler::Parts { .. } => "Reads or writes, as its arguments say.",
     };
     let _ = writeln!(out, "\n## {}\n\n{} {how}\n", tool.name, tool.summary);

@@ -23,6 +23,7 @@ mod policy;
 mod public;
 mod quorum;
 mod races;
+mod receipt_tools;
 mod receipts;
 mod recovery;
 mod sessions;

@@ -6,6 +6,7 @@ use countersign_verifier::{dsse::Envelope, key::IdentityId, leaf::Millis, operat
 use serde_json::{Map, Value};
 
 mod asked;
+mod receipt;
 mod seen;
 
 pub(super) use seen::{Seen, read_answer};
@@ -99,7 +100,7 @@ async fn signed_call(
     }
     agree(&claimed, beside)?;
     tool.check_names(&claimed.arguments)?;
-    let seen = Seen::of(&account);
+    let seen = Seen::of(app, &account);
     let request = submit::prepare_operation(&seen.state, envelope)?;
     seen.take(app, Some(request.signer.identity))?;
     let session = claimed.session.as_deref();
@@ -112,6 +113,16 @@ async fn signed_call(
             let view = paged.view(Some(&request.signer.identity), session);
             let arguments = asked::with_include(&claimed.arguments, own);
             read_answer(app, &view, &account, &arguments, read)
+        }
+        Runs::Receipt => {
+            receipt::may_submit(&seen, &request, app.now_ms())?;
+            receipt::submit(
+                app,
+                &account,
+                (&claimed.arguments, bearer.is_some()),
+                wanted,
+            )
+            .await
         }
         Runs::IsCut { .. } => {
             let why = format!(
@@ -184,7 +195,7 @@ async fn unsigned_call(
         Bearer::Owner => None,
         Bearer::Identity(_, identity) => Some(*identity),
     };
-    let seen = Seen::of(&account);
+    let seen = Seen::of(app, &account);
     seen.take(app, identity)?;
     let view = seen.view(identity.as_ref(), call.session.as_deref());
     let runs = call.tool.runs(&view, &call.arguments);
@@ -197,6 +208,11 @@ async fn unsigned_call(
         let view = paged.view(identity.as_ref(), call.session.as_deref());
         let arguments = asked::with_include(&call.arguments, own);
         return read_answer(app, &view, &account, &arguments, read);
+    }
+    if let Runs::Receipt = runs {
+        receipt::may_carry(&view, call.session.as_deref())?;
+        let wanted = ask.wanted(&account)?;
+        return receipt::submit(app, &account, (&call.arguments, true), wanted).await;
     }
     if verb::needs_own_key(call.tool.name) {
         let why = "this needs a signature by a key that the service does not hold (`signed`), whatever the token";
@@ -214,7 +230,9 @@ async fn unsigned_call(
         identity,
     };
     match runs {
-        Runs::Reads(_) => unreachable!("unsigned_call: OK because reads were answered above"),
+        Runs::Reads(_) | Runs::Receipt => {
+            unreachable!("unsigned_call: OK because these were answered above")
+        }
         Runs::Writes(result) => seat.write(call, wanted, result).await,
         Runs::IsCut { cut, write, sum } => {
             super::cut::run(&seat, call, wanted, (cut, write, sum)).await
@@ -275,7 +293,7 @@ async fn write(
     let written = written.pop().expect("call::write")?;
     drop(place);
     let done = |recorded: &RecordedWrite<'_>| {
-        let seen = Seen::of(account);
+        let seen = Seen::of(app, account);
         result(&Done {
             view: seen.view(Some(&recorded.by), recorded.operation.session.as_deref()),
             index: recorded.index,
@@ -286,7 +304,7 @@ async fn write(
         })
     };
     let refused = |problem: &mut Problem| {
-        until_free(&Seen::of(account).view(None, None), problem);
+        until_free(&Seen::of(app, account).view(None, None), problem);
     };
     answer::operation(app, account, &written, wanted, &nonce, done, refused)
 }

@@ -23,7 +23,7 @@ pub(super) async fn run(
     let parts = plan(seat, &call, cut)?;
     let Some(last) = parts.len().checked_sub(1) else {
         // Nothing to do is nothing to write: it is answered as the read that showed so.
-        let seen = Seen::of(seat.account);
+        let seen = Seen::of(seat.app, seat.account);
         let view = seen.view(Some(&seat.identity), call.session.as_deref());
         let (status, mut body) = read_answer(seat.app, &view, seat.account, &json!({}), |_, _| {
             Ok(Value::Null)
@@ -64,7 +64,7 @@ pub(super) async fn run(
 }
 
 fn plan(seat: &Seat<'_>, call: &Unsigned, cut: Cut) -> Result<Vec<Value>, Problem> {
-    let seen = Seen::of(seat.account);
+    let seen = Seen::of(seat.app, seat.account);
     let view = seen.view(Some(&seat.identity), call.session.as_deref());
     tokio::task::block_in_place(|| cut(&view, &call.arguments))
 }

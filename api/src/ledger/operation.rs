@@ -152,15 +152,24 @@ fn is_no_leaf(code: Code, caller: &Identity, operation: &Operation) -> bool {
 /// # Errors
 /// As for a write that is not even refused in the log.
 pub fn may_read(state: &State, request: &OperationRequest, now_ms: u64) -> Result<(), Problem> {
+    may_run(state, request, (Family::Read, ""), now_ms)
+}
+
+/// The same for whatever else becomes no leaf, by the family that the policy knows it by and what it is about.
+///
+/// # Errors
+/// As [`may_read`].
+pub fn may_run(
+    state: &State,
+    request: &OperationRequest,
+    (family, resource): (Family, &str),
+    now_ms: u64,
+) -> Result<(), Problem> {
     let operation = &request.operation;
     let caller = caller(state, &request.signer, operation, now_ms)?;
     fresh(operation, now_ms)?;
-    may_see(
-        state,
-        &caller,
-        &operation.tool,
-        operation.session.as_deref(),
-    )
+    let tool = (operation.tool.as_str(), family);
+    may(state, &caller, tool, resource, operation.session.as_deref())
 }
 
 /// Whether the account's policy lets this caller read by this tool.
@@ -173,7 +182,21 @@ pub fn may_see(
     tool: &str,
     session: Option<&str>,
 ) -> Result<(), Problem> {
-    if state.allows(caller, (tool, Family::Read), "", session) {
+    may(state, caller, (tool, Family::Read), "", session)
+}
+
+/// Whether the account's policy lets this caller do this, where it becomes no leaf.
+///
+/// # Errors
+/// `NotAllowed`.
+pub fn may(
+    state: &State,
+    caller: &Caller<'_>,
+    (tool, family): (&str, Family),
+    resource: &str,
+    session: Option<&str>,
+) -> Result<(), Problem> {
+    if state.allows(caller, (tool, family), resource, session) {
         return Ok(());
     }
     let why = format!(

@@ -96,6 +96,7 @@ pub fn family(tool: &str) -> Family {
     const OWN: &[&str] = &[
         "identity_revoke",
         "identity_rotate",
+        "receipt_submit",
         "token_new",
         "token_revoke",
     ];

@@ -151,7 +151,7 @@ pub fn problem() -> Value {
 #[must_use]
 pub fn answer(tool: &Tool, entry: &Value, as_of: &Value) -> Value {
     let (writes, reads) = match tool.handler {
-        Handler::Write(_) => (true, false),
+        Handler::Write(_) | Handler::Receipt => (true, false),
         Handler::Read(_) => (false, true),
         Handler::Either { .. } | Handler::Parts { .. } => (true, true),
     };

@@ -33,6 +33,8 @@ pub struct View<'a> {
     pub caller: Option<&'a Identity>,
     /// The session that the call names.
     pub session: Option<&'a str>,
+    /// Where the log is served: the service's URL, and `/log/<account>`.
+    pub log_url: &'a str,
     /// Log time, in milliseconds since 1970, as near as it is known outside the writer; for how long something still runs, never
     /// for a decision.
     pub now_ms: u64,
@@ -95,6 +97,8 @@ pub enum Handler {
         /// The result of all, from those of each.
         sum: Sum,
     },
+    /// A receipt, which its own signatures authenticate: it becomes a leaf as it is, and the call is none.
+    Receipt,
     /// Arguments, and what can be seen, say which of the two a call is.
     Either {
         /// Whether a call with these arguments writes.
@@ -113,6 +117,8 @@ pub enum Runs {
     Writes(Answer),
     /// It reads.
     Reads(Read),
+    /// It takes a receipt.
+    Receipt,
     /// It is cut, each part answered as a write and all of them by the last.
     IsCut {
         /// Cuts it.
@@ -258,6 +264,7 @@ impl Tool {
         match self.handler {
             Handler::Write(answer) => Runs::Writes(answer),
             Handler::Read(read) => Runs::Reads(read),
+            Handler::Receipt => Runs::Receipt,
             Handler::Either {
                 writes,
                 write,

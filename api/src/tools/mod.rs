@@ -12,6 +12,7 @@ pub mod log_read;
 mod offered;
 pub mod page;
 pub mod policy;
+pub mod receipt;
 pub mod session;
 pub mod settings;
 pub mod start;
@@ -41,6 +42,8 @@ pub const TOOLS: &[Tool] = &[
     identity::REVOKE,
     identity::LIST,
     identity::RECEIPT_POLICY,
+    receipt::SUBMIT,
+    receipt::GET,
     policy::GET,
     policy::SET,
     token::SEAT,
@@ -70,7 +73,7 @@ pub const TOOLS: &[Tool] = &[
 pub fn actions() -> Vec<(&'static str, Vec<Family>)> {
     let families = |tool: &Tool| match tool.handler {
         Handler::Read(_) => vec![Family::Read],
-        Handler::Write(_) => vec![family(tool.name)],
+        Handler::Write(_) | Handler::Receipt => vec![family(tool.name)],
         _ => vec![Family::Read, family(tool.name)],
     };
     let tools = TOOLS.iter().map(|tool| (tool.name, families(tool)));
@@ -119,7 +122,8 @@ mod tests {
     fn every_writing_tool_has_its_verb() {
         for tool in TOOLS {
             let writes = !matches!(tool.handler, Handler::Read(_));
-            assert_eq!(verb::find(tool.name).is_some(), writes, "{}", tool.name);
+            let operates = writes && !matches!(tool.handler, Handler::Receipt);
+            assert_eq!(verb::find(tool.name).is_some(), operates, "{}", tool.name);
             assert_eq!(tool.hints.read_only, !writes, "{}", tool.name);
         }
     }

@@ -24,7 +24,7 @@ pub fn is_offered(tool: &Tool, caller: Option<(&State, &Identity)>) -> bool {
     let may = |family| state.allows(&caller, (tool.name, family), "", None);
     match tool.handler {
         Handler::Read(_) => may(Family::Read),
-        Handler::Write(_) => may(family(tool.name)),
+        Handler::Write(_) | Handler::Receipt => may(family(tool.name)),
         // What reads or writes is of use to whoever may do one of the two.
         _ => may(Family::Read) || may(family(tool.name)),
     }

@@ -10,6 +10,7 @@ use super::Answered;
 use crate::{
     account::Account,
     app::App,
+    doors::http::answer,
     error::Problem,
     state::State,
     tools::{
@@ -30,10 +31,11 @@ pub(in crate::doors) struct Seen<'a> {
     /// Which list is shown, and behind what it goes on.
     of: Hash,
     after: Option<String>,
+    log_url: String,
 }
 
 impl<'a> Seen<'a> {
-    pub(in crate::doors) fn of(account: &'a Account) -> Seen<'a> {
+    pub(in crate::doors) fn of(app: &App, account: &'a Account) -> Seen<'a> {
         let reader = account.reader();
         let (head, state) = reader.committed();
         Seen {
@@ -44,6 +46,7 @@ impl<'a> Seen<'a> {
             state,
             of: Hash([0; 32]),
             after: None,
+            log_url: answer::log_url(app, account),
         }
     }
 
@@ -76,6 +79,7 @@ impl<'a> Seen<'a> {
             newest: self.newest.clone(),
             of,
             after,
+            log_url: self.log_url.clone(),
         })
     }
 
@@ -97,6 +101,7 @@ impl<'a> Seen<'a> {
             },
             caller: caller.and_then(|id| self.newest.identities.get(id)),
             session,
+            log_url: &self.log_url,
             now_ms: self.account.log_now_ms(),
         }
     }

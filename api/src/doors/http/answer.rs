@@ -103,7 +103,13 @@ impl Ask {
 /// Where the evidence of a leaf is, or will be.
 #[must_use]
 pub fn evidence_url(app: &App, account: &Account, index: u64) -> String {
-    format!("{}/log/{}/evidence/{index}", app.url(), account.name)
+    format!("{}/evidence/{index}", log_url(app, account))
+}
+
+/// Where a log is served.
+#[must_use]
+pub fn log_url(app: &App, account: &Account) -> String {
+    format!("{}/log/{}", app.url(), account.name)
 }
 
 /// The answer to a receipt: status, and the members of its JSON.
@@ -123,6 +129,24 @@ pub fn receipt(
         body["dropped_signatures"] = dropped.iter().map(row).collect();
     }
     (if written.reached { 200 } else { 202 }, body)
+}
+
+/// The same as every write of a tool is answered, with this result.
+///
+/// # Errors
+/// A fault of the service where the leaf cannot be read.
+pub fn receipt_of_tool(
+    app: &App,
+    account: &Account,
+    (written, wanted): (&Written, Wanted),
+    result: Value,
+) -> Result<(u16, Value), Problem> {
+    let leaf = Leaf::parse(&written.leaf.leaf).map_err(|e| Problem::internal(&e))?;
+    let mut entry = entry(app, account, written, wanted);
+    entry["by"] = leaf.by().map_or(Value::Null, by_json);
+    let status = if written.reached { 200 } else { 202 };
+    let body = json!({"result": result, "entry": entry, "server_time": app.server_time()});
+    Ok((status, body))
 }
 
 /// Index, hash, time and state of a leaf; with its proof where that was asked for and exists.

@@ -13,9 +13,8 @@ use super::{Shared, answer, body, ndjson, token};
 use crate::{
     account::Account,
     error::{Code, Problem},
-    ledger::Request,
     limits::{BODY_BYTES_MAX, NDJSON_BYTES_MAX},
-    submit::{self, Budget, Wanted},
+    submit::{self, Wanted},
 };
 
 pub(super) async fn receipts(
@@ -64,13 +63,7 @@ async fn one(
     has_token: bool,
     wanted: Wanted,
 ) -> Result<Response, Problem> {
-    let version = account.reader().version();
-    let prepared = submit::prepare_receipt(&version, bytes, has_token, &Budget::of(1))?;
-    let requests = vec![Request::Receipt(prepared.request)];
-    let mut written = submit::write(account, requests, wanted).await?;
-    // OK because one request has one answer.
-    let written = written.pop().expect("receipts::one")?;
-    let dropped = prepared.signatures.left_out(&written.leaf.leaf);
+    let (written, dropped) = submit::receipt(account, bytes, has_token, wanted).await?;
     let (status, value) = answer::receipt(app, account, &written, wanted, &dropped);
     // OK because both statuses are constants of `answer`.
     Ok(body::json(
