@@ -14,7 +14,7 @@ use countersign_verifier::{
     leaf::Millis,
 };
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 pub(crate) use health::not_open;
 
@@ -23,6 +23,8 @@ use crate::{
     accounts::{Accounts, Opener},
     config::Config,
     data_dir::DataDir,
+    doors::http::Room,
+    error::{Code, Problem},
     metrics::Metrics,
     quota::Quotas,
 };
@@ -43,8 +45,8 @@ pub struct App {
     pub(crate) quotas: Quotas,
     /// One permit a request that is being answered.
     pub gate: Arc<Semaphore>,
-    /// One permit a KiB of a request's body that is held.
-    pub bodies: Arc<Semaphore>,
+    /// Memory for the bodies of requests.
+    pub(crate) room: Arc<Room>,
     /// One permit a watcher of events.
     pub watchers: Arc<Semaphore>,
     url: OnceLock<String>,
@@ -146,7 +148,7 @@ impl App {
             Err(e) => return Err(file(dir.owner_token().display().to_string())(e)),
         };
         let gate = Arc::new(Semaphore::new(config.limits.requests));
-        let bodies = Arc::new(Semaphore::new(config.limits.body_memory_bytes / 1_024));
+        let room = Room::new(config.limits.body_memory_bytes);
         let watchers = Arc::new(Semaphore::new(config.limits.watchers));
         Ok(App {
             config,
@@ -156,12 +158,23 @@ impl App {
             metrics: Metrics::default(),
             quotas: Quotas::default(),
             gate,
-            bodies,
+            room,
             watchers,
             url: OnceLock::new(),
             stop: OnceLock::new(),
             owner_token,
             clocks,
+        })
+    }
+
+    /// The turn of one request that is complete, and is to be answered now.
+    ///
+    /// # Errors
+    /// `BUSY`: too many are.
+    pub(crate) fn turn(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        self.gate.clone().try_acquire_owned().map_err(|_| {
+            let why = "too many requests are being answered; see `requests_max` in /health";
+            Problem::new(Code::Busy, why).retry_after(1_000)
         })
     }
 

@@ -70,11 +70,11 @@ pub struct Tls {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Open connections; one more waits to be accepted.
+    /// Open connections; one more gets the place of the client that has kept the service waiting longest.
     pub connections: usize,
-    /// Requests being answered; one more is told to come again (503).
+    /// Requests being answered, their bodies complete; one more is told to come again (503).
     pub requests: usize,
-    /// Memory for the bodies of all requests being answered; a request that finds no room is told to come again (503).
+    /// Memory for the bodies of all requests being answered; the large body that has been arriving for longest gives way, and a request that finds no room still is told to come again (503).
     pub body_memory_bytes: usize,
     /// Request line and headers together.
     pub header_bytes: usize,

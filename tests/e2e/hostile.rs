@@ -4,7 +4,7 @@ use countersign_verifier::{dsse::Envelope, key::PrivateKey, operation::PAYLOAD_T
 use serde_json::{Value, json};
 
 use crate::rig::{
-    Answer, Call, Http, JSON, NDJSON, Random, Rig, TYPE, key, receipt, receipts, seed, spki,
+    Answer, Call, Http, JSON, NDJSON, Random, Rig, TYPE, head, key, receipt, receipts, seed, spki,
 };
 
 /// Changes a few bytes: flips, removals, repetitions, and pieces of JSON where none belong.
@@ -288,4 +288,38 @@ fn signatures_with_a_torsion_component_are_refused() {
     let good = sign(&EIGHT_TORSION[0]);
     assert_eq!(good.payload_type, TYPE);
     rig.submit(&good).index();
+}
+
+/// The head of a request with a body of so many bytes, and the first of them.
+fn begun(path: &str, kind: &str, bytes: usize, sent: usize) -> Vec<u8> {
+    let mut request = head("POST", path, &[("content-type", kind)]);
+    request += &format!("content-length: {bytes}\r\n\r\n");
+    request += &" ".repeat(sent);
+    request.into_bytes()
+}
+
+#[test]
+fn bodies_that_never_end_keep_nobody_out() {
+    let mut rig = Rig::with(
+        "[limits]\nrequests = 3\nbody_memory_bytes = 33554432\nrequest_timeout_s = 3600\n",
+    );
+    let mut stalled = Vec::new();
+    // More requests than may be answered at once, and more memory than there is.
+    for (kind, bytes, sent) in [(JSON, 1_000, 10), (NDJSON, 16 << 20, 15 << 20)] {
+        for _ in 0..6 {
+            let mut http = rig.http();
+            // Who gave way may have been cut off while it was sending.
+            let _ = http.write(&begun(&receipts(""), kind, bytes, sent));
+            stalled.push(http);
+        }
+    }
+    let owner = rig.owner();
+    assert_eq!(rig.submit(&receipt("one", &owner)).status, 200);
+    let lines: Vec<_> = (0..200)
+        .map(|n| receipt(&format!("{n}"), &owner).to_json())
+        .collect();
+    for line in rig.submit_lines(&lines) {
+        assert_eq!(line["status"], 200, "{line}");
+    }
+    drop(stalled);
 }

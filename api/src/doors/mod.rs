@@ -8,6 +8,7 @@ pub mod http;
 pub mod listen;
 pub mod mcp;
 pub mod openapi;
+mod places;
 pub mod shim;
 pub mod stream;
 pub mod tls;

@@ -6,8 +6,7 @@ use axum::{body::Body, extract::Request, http::header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
-use tokio::sync::OwnedSemaphorePermit;
-
+use super::room::Held;
 use crate::{
     app::App,
     error::{Code, Problem},
@@ -28,13 +27,13 @@ pub(in crate::doors) fn media_type(request: &Request) -> Option<String> {
     )
 }
 
-/// Reads a body of at most `limit` bytes. A stated length above the limit is refused before anything is read. The permit stands
-/// for the memory: to be kept until the request is answered.
+/// Reads a body of at most `limit` bytes. A stated length above the limit is refused before anything is read. What is held is
+/// the memory and, from now, a turn: to be kept until the request is answered.
 pub(in crate::doors) async fn read(
     app: &App,
     request: Request,
     limit: usize,
-) -> Result<(Bytes, OwnedSemaphorePermit), Problem> {
+) -> Result<(Bytes, Held), Problem> {
     if request
         .headers()
         .get(header::CONTENT_ENCODING)
@@ -63,46 +62,35 @@ pub(in crate::doors) async fn read(
 }
 
 /// Takes memory as it is needed, not as it is announced: who announces much and sends little takes nothing from others.
-async fn collect(
-    app: &App,
-    body: Body,
-    limit: usize,
-) -> Result<(Bytes, OwnedSemaphorePermit), Problem> {
-    let full = || {
-        let why = "bodies of other requests fill the memory set aside for them; see `body_memory_bytes` in /health";
-        Problem::new(Code::Busy, why).retry_after(1_000)
+async fn collect(app: &App, body: Body, limit: usize) -> Result<(Bytes, Held), Problem> {
+    let busy = |why: &str| Problem::new(Code::Busy, why).retry_after(1_000);
+    let full = |_| {
+        busy(
+            "bodies of other requests fill the memory set aside for them; see `body_memory_bytes` in /health",
+        )
     };
-    let mut held = app
-        .bodies
-        .clone()
-        .try_acquire_many_owned(1)
-        .map_err(|_| full())?;
+    let mut held = app.room.enter().await.map_err(full)?;
     let mut body = Limited::new(body, limit);
     let mut bytes = BytesMut::new();
-    while let Some(frame) = body.frame().await {
+    loop {
+        let frame = tokio::select! {
+            frame = body.frame() => frame,
+            () = held.wanted() => {
+                return Err(busy("this body was arriving for longest when its memory was needed for others"));
+            }
+        };
         let frame = match frame {
-            Ok(frame) => frame,
-            Err(error) if error.is::<LengthLimitError>() => return Err(too_large(limit)),
-            Err(_) => return Err(Problem::new(Code::Malformed, "the body broke off")),
+            None => break,
+            Some(Ok(frame)) => frame,
+            Some(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large(limit)),
+            Some(Err(_)) => return Err(Problem::new(Code::Malformed, "the body broke off")),
         };
-        let Ok(data) = frame.into_data() else {
-            continue;
-        };
-        bytes.extend_from_slice(&data);
-        let needed = bytes.len().div_ceil(1_024);
-        if let Some(more) = needed
-            .checked_sub(held.num_permits())
-            .filter(|more| *more > 0)
-        {
-            let more = u32::try_from(more).unwrap_or(u32::MAX);
-            held.merge(
-                app.bodies
-                    .clone()
-                    .try_acquire_many_owned(more)
-                    .map_err(|_| full())?,
-            );
+        if let Ok(data) = frame.into_data() {
+            bytes.extend_from_slice(&data);
+            held.grow(bytes.len()).await.map_err(full)?;
         }
     }
+    held.complete(app.turn()?);
     Ok((bytes.freeze(), held))
 }
 

@@ -10,6 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{any, get, post},
 };
+use tokio::sync::OwnedSemaphorePermit;
 use tower_http::compression::{
     CompressionLayer,
     predicate::{Predicate, SizeAbove},
@@ -35,11 +36,13 @@ mod ndjson;
 mod page;
 mod proofs;
 mod receipts;
+mod room;
 mod tools;
 
 pub(super) type Shared = Arc<App>;
 
 pub(crate) use health::exposition;
+pub(crate) use room::{Held, Room};
 
 /// The whole of HTTP over these parts.
 pub fn router(app: Shared) -> Router {
@@ -100,27 +103,27 @@ impl Predicate for Compressible {
 /// Bounds how many requests are answered at once, and counts answers.
 async fn gate(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let door = door(request.uri().path());
-    // Health answers even when everything else is full: that is when it is asked.
-    let permit = if door == "health" {
-        None
-    } else {
-        Some(app.gate.clone().try_acquire_owned())
-    };
-    let answer = match permit {
-        Some(Err(_)) => Problem::new(
-            Code::Busy,
-            "too many requests are being answered; see `requests_max` in /health",
-        )
-        .retry_after(1_000)
-        .into_response(),
-        permit => {
+    let answer = match enter(&app, door, request.method()) {
+        Err(problem) => problem.into_response(),
+        Ok(turn) => {
             let answer = next.run(request).await;
-            drop(permit);
+            drop(turn);
             answer
         }
     };
     app.metrics.answered(door, answer.status().as_u16());
     answer
+}
+
+/// The turn of a request, if it needs one already.
+fn enter(app: &App, door: &str, method: &Method) -> Result<Option<OwnedSemaphorePermit>, Problem> {
+    // Health answers even when everything else is full: that is when it is asked.
+    if door == "health" {
+        return Ok(None);
+    }
+    let turn = app.turn()?;
+    // A body may take its time, and takes nobody's turn meanwhile: `body::read` takes it once it is all there.
+    Ok(Some(turn).filter(|_| *method != Method::POST))
 }
 
 /// The family of an address, for metrics: bounded, whatever clients ask for.

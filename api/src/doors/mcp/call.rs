@@ -9,7 +9,6 @@ use std::{
 use axum::response::Response;
 use bytes::Bytes;
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     Caller,
@@ -21,6 +20,7 @@ use crate::{
     app::App,
     doors::{
         call::{self, Call},
+        http::Held,
         stream::{self, Events},
     },
     error::Problem,
@@ -30,13 +30,13 @@ use crate::{
 /// A call that takes longer says so this often.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// Runs a call. The permit stands for the memory of its body.
+/// Runs a call. `held` is its body's memory and its turn: kept for as long as it goes on.
 pub(super) async fn run(
     app: &Arc<App>,
     caller: Caller,
     (message, tool): (&Message<'_>, Option<&'static Tool>),
     answers: Answers,
-    held: OwnedSemaphorePermit,
+    held: Held,
 ) -> Result<Response, Problem> {
     let members = message.arguments();
     // Who signs needs no token: the signature says who asks.
@@ -75,13 +75,7 @@ pub(super) async fn run(
     };
     let token = message.params.meta("progressToken");
     let token = token.filter(|token| token.is_string() || token.is_number());
-    // A stream outlives what the gate counts as this request's answer, so it takes a place of its own; where there is none left
-    // the answer comes all the same, without a word in between.
-    let place = match token {
-        Some(_) if answers.accepts.events => app.gate.clone().try_acquire_owned().ok(),
-        _ => None,
-    };
-    let (Some(token), Some(place)) = (token, place) else {
+    let Some(token) = token.filter(|_| answers.accepts.events) else {
         return Ok(answers.result(work.await));
     };
     let mut work = Box::pin(work);
@@ -89,7 +83,7 @@ pub(super) async fn run(
         return Ok(answers.result(result));
     }
     let (events, answer) = stream::open();
-    tokio::spawn(go_on(work, answers, (token.clone(), events, place)));
+    tokio::spawn(go_on(work, answers, (token.clone(), events)));
     Ok(answer)
 }
 
@@ -97,7 +91,7 @@ pub(super) async fn run(
 async fn go_on(
     mut work: Pin<Box<impl Future<Output = Value>>>,
     answers: Answers,
-    (token, events, _place): (Value, Events, OwnedSemaphorePermit),
+    (token, events): (Value, Events),
 ) {
     let mut seconds = 0;
     let result = loop {

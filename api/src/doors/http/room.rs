@@ -1,0 +1,170 @@
+//! The memory for bodies of requests. When it is short, the large body that has been arriving for longest gives way: who announces
+//! megabytes and then sends by the drop would otherwise keep everybody out for as long as a body may take.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+/// A body that holds more may have to give way while it arrives; one envelope fits below.
+const LARGE: usize = crate::limits::BODY_BYTES_MAX;
+/// Permits are so many bytes.
+const UNIT: usize = 1_024;
+/// What a body that has to give way may take to do so.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Memory for bodies.
+pub struct Room {
+    free: Arc<Semaphore>,
+    large: Mutex<Large>,
+}
+
+/// Large bodies that are still arriving, in the order in which they became large.
+#[derive(Default)]
+struct Large {
+    turn: u64,
+    by_turn: BTreeMap<u64, Arc<Notify>>,
+}
+
+/// What one body holds.
+pub struct Held {
+    room: Arc<Room>,
+    permit: OwnedSemaphorePermit,
+    arriving: Option<u64>,
+    wanted: Arc<Notify>,
+    turn: Option<OwnedSemaphorePermit>,
+}
+
+/// There is no room, and nobody has to give way.
+#[derive(Debug)]
+pub struct Full;
+
+impl Room {
+    /// For so many bytes in all.
+    #[must_use]
+    pub fn new(bytes: usize) -> Arc<Room> {
+        Arc::new(Room {
+            free: Arc::new(Semaphore::new(bytes / UNIT)),
+            large: Mutex::default(),
+        })
+    }
+
+    /// For a body of which nothing came yet.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub async fn enter(self: &Arc<Room>) -> Result<Held, Full> {
+        Ok(Held {
+            room: self.clone(),
+            permit: self.take(1).await?,
+            arriving: None,
+            wanted: Arc::default(),
+            turn: None,
+        })
+    }
+
+    async fn take(&self, units: usize) -> Result<OwnedSemaphorePermit, Full> {
+        let units = u32::try_from(units).map_err(|_| Full)?;
+        if let Ok(permit) = self.free.clone().try_acquire_many_owned(units) {
+            return Ok(permit);
+        }
+        let (_, longest) = self.lock().by_turn.pop_first().ok_or(Full)?;
+        longest.notify_one();
+        let freed = tokio::time::timeout(PATIENCE, self.free.clone().acquire_many_owned(units));
+        freed.await.map_err(|_| Full)?.map_err(|_| Full)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Large> {
+        self.large.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    /// The body has grown to so many bytes.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub async fn grow(&mut self, bytes: usize) -> Result<(), Full> {
+        let more = bytes
+            .div_ceil(UNIT)
+            .saturating_sub(self.permit.num_permits());
+        if more > 0 {
+            let permit = self.room.take(more).await?;
+            self.permit.merge(permit);
+        }
+        if bytes > LARGE && self.arriving.is_none() {
+            let mut large = self.room.lock();
+            large.turn += 1;
+            let mine = large.turn;
+            large.by_turn.insert(mine, self.wanted.clone());
+            self.arriving = Some(mine);
+        }
+        Ok(())
+    }
+
+    /// Ends when the body has to give way.
+    pub async fn wanted(&self) {
+        self.wanted.notified().await;
+    }
+
+    /// The body is there, and need not give way any more; `turn` is kept as long as its memory.
+    pub fn complete(&mut self, turn: OwnedSemaphorePermit) {
+        self.turn = Some(turn);
+        self.arrived();
+    }
+
+    fn arrived(&mut self) {
+        if let Some(mine) = self.arriving.take() {
+            self.room.lock().by_turn.remove(&mine);
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.arrived();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_oldest_large_body_gives_way_and_no_small_or_complete_one() {
+        let room = Room::new(2 << 20);
+        let mut small = room.enter().await.expect("room");
+        small.grow(LARGE).await.expect("room");
+        let mut done = room.enter().await.expect("room");
+        done.grow(512 << 10).await.expect("room");
+        let turns = Arc::new(Semaphore::new(1));
+        done.complete(turns.try_acquire_owned().expect("one"));
+        let mut old = room.enter().await.expect("room");
+        old.grow(600 << 10).await.expect("room");
+        let mut young = room.enter().await.expect("room");
+        young.grow(600 << 10).await.expect("room");
+        let leaving = tokio::spawn(async move {
+            old.wanted().await;
+            drop(old);
+        });
+        let mut another = room.enter().await.expect("room");
+        another.grow(400 << 10).await.expect("the old one goes");
+        leaving.await.expect("it was told");
+        // Only the young one is left to be told, and it does not listen.
+        assert!(another.grow(2 << 20).await.is_err());
+        assert!(another.grow(2 << 20).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn where_nobody_can_give_way_it_is_full_at_once() {
+        let room = Room::new(100 << 10);
+        let mut one = room.enter().await.expect("room");
+        one.grow(100 << 10).await.expect("room");
+        assert!(room.enter().await.is_err());
+        drop(one);
+        assert!(room.enter().await.is_ok());
+    }
+}
