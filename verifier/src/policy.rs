@@ -9,6 +9,7 @@ mod parse;
 mod stolen;
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -168,10 +169,16 @@ pub enum PolicyError {
     #[error(transparent)]
     Note(#[from] NoteError),
     /// No key of the origin has signed, whoever else has.
-    #[error("no signature from a trusted key of log {origin:?}")]
+    #[error(
+        "no signature from a trusted key of log {origin:?}: the policy has {trusted}, the note is signed by {signed}"
+    )]
     Unsigned {
         /// The note's first line.
         origin: String,
+        /// Name and ID of each key that the policy has for it.
+        trusted: String,
+        /// Name and ID of the first keys that are said to have signed.
+        signed: String,
     },
     /// The signed text is not an acceptable checkpoint.
     #[error(transparent)]
@@ -179,6 +186,22 @@ pub enum PolicyError {
     /// The log has signed, but the quorum is not met.
     #[error("signed by {}, but quorum {} has {} of {}", .0.log.name, .0.quorum, .0.have, .0.need)]
     Quorum(Box<Unmet>),
+}
+
+/// Names and IDs of the first few keys.
+fn listed<'a>(keys: impl Iterator<Item = (&'a str, KeyId)>) -> String {
+    let mut text = String::new();
+    for (n, (name, id)) in keys.enumerate() {
+        match n {
+            0 => text += &format!("{name}+{id}"),
+            1..4 => text += &format!(", {name}+{id}"),
+            _ => {
+                text += ", …";
+                break;
+            }
+        }
+    }
+    text
 }
 
 impl Policy {
@@ -261,6 +284,8 @@ impl Policy {
         }
         let unsigned = || PolicyError::Unsigned {
             origin: origin.into(),
+            trusted: listed(logs().map(|key| (&*key.name, key.id))),
+            signed: listed(note.signatures.iter().map(|line| (line.name, line.id))),
         };
         let verified = match note::open(note, logs().chain(self.witnesses.iter().map(|w| &w.key))) {
             Err(NoteError::Untrusted) => return Err(unsigned()),

@@ -74,6 +74,12 @@ fn hints(app: &App) {
     let Ok(account) = app.accounts.get("dev") else {
         return;
     };
+    if let Some(why) = account.takes_nothing(&account.log.status()) {
+        eprintln!(
+            "\nThe log takes no writes: {why}. It is read as ever; `countersign status` says what there is to do."
+        );
+        return;
+    }
     let policy = account.dir.policy_for_verifiers();
     eprintln!("\nTry, in another terminal:");
     eprintln!("  echo '{{\"hello\":\"world\"}}' > hello.json");

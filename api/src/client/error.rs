@@ -217,26 +217,44 @@ impl Problem {
 }
 
 impl fmt::Display for Problem {
-    /// `CODE: message [name=value …] (recorded as leaf n)`.
+    /// `CODE: message [name=value, name.member=value …] (recorded as leaf n)`. Of lists, those of plain values are shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code, self.message)?;
-        let mut open = " [";
+        let mut shown = Vec::new();
         for (name, value) in &self.detail {
-            match value {
-                Value::String(text) => write!(f, "{open}{name}={text}")?,
-                Value::Number(number) => write!(f, "{open}{name}={number}")?,
-                Value::Bool(flag) => write!(f, "{open}{name}={flag}")?,
-                _ => continue,
-            }
-            open = ", ";
+            show(name, value, &mut shown);
         }
-        if open == ", " {
-            f.write_str("]")?;
+        if !shown.is_empty() {
+            write!(f, " [{}]", shown.join(", "))?;
         }
         match &self.entry {
             Some(entry) => write!(f, " (recorded as leaf {})", entry.index),
             None => Ok(()),
         }
+    }
+}
+
+/// Adds what a detail says to what is shown; objects by their members.
+fn show(name: &str, value: &Value, shown: &mut Vec<String>) {
+    let plain = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        _ => None,
+    };
+    match value {
+        Value::Object(members) => {
+            for (member, value) in members {
+                show(&format!("{name}.{member}"), value, shown);
+            }
+        }
+        Value::Array(values) => {
+            let texts: Option<Vec<String>> = values.iter().map(plain).collect();
+            if let Some(texts) = texts.filter(|texts| !texts.is_empty()) {
+                shown.push(format!("{name}={}", texts.join(" ")));
+            }
+        }
+        other => shown.extend(plain(other).map(|text| format!("{name}={text}"))),
     }
 }
 
@@ -274,13 +292,13 @@ mod tests {
     #[test]
     fn a_problem_keeps_what_clients_branch_on() {
         let body = br#"{"type":"about:blank","title":"t","status":413,"code":"TOO_LARGE","message":"m","retryable":false,
-            "retry_after_ms":1500,"detail":{"limit":40000,"bytes":50000,"x":[1]}}"#;
+            "retry_after_ms":1500,"detail":{"limit":40000,"holder":{"identity":"id_1","role":"agent"},"x":[1,"a"],"y":[[1]],"z":null}}"#;
         let problem = Problem::parse(413, Some(Duration::from_secs(9)), body);
         assert_eq!((problem.status, &*problem.code), (413, "TOO_LARGE"));
         assert_eq!(problem.retry_after, Some(Duration::from_millis(1500)));
         assert_eq!(
             problem.to_string(),
-            "TOO_LARGE: m [limit=40000, bytes=50000]"
+            "TOO_LARGE: m [limit=40000, holder.identity=id_1, holder.role=agent, x=1 a]"
         );
     }
 

@@ -7,7 +7,7 @@ use countersign_verifier::{key::IdentityId, operation::Operation, policy::Eras};
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value};
 
-use super::{TOOLS, page::Pages};
+use super::{TOOLS, near, page::Pages};
 use crate::{
     error::{Code, Problem},
     seat::Seats,
@@ -257,6 +257,12 @@ pub fn find(name: &str) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| tool.name == name)
 }
 
+/// What to say of a tool that there is not: `; did you mean …?` where one is near, else nothing.
+#[must_use]
+pub fn tool_hint(name: &str) -> String {
+    near::hint(name, TOOLS.iter().map(|tool| tool.name))
+}
+
 impl Tool {
     /// What a call with these arguments is, by what can be seen when it comes.
     #[must_use]
@@ -290,39 +296,55 @@ impl Tool {
     /// Its arguments, in order of name.
     #[must_use]
     pub fn table(&self) -> &'static [Argument] {
-        static TABLES: OnceLock<BTreeMap<&'static str, Vec<Argument>>> = OnceLock::new();
-        let tables = TABLES.get_or_init(|| {
-            let table = |tool: &Tool| (tool.name, table(&(tool.arguments)()));
-            TOOLS.iter().map(table).collect()
-        });
-        tables.get(self.name).map_or(&[], Vec::as_slice)
+        self.described().map_or(&[], |(_, table)| table)
     }
 
-    /// Refuses an argument that the tool does not have, by name, with the nearest one that it has.
+    /// The schema of its arguments, and what it says as a table.
+    fn described(&self) -> Option<&'static (Value, Vec<Argument>)> {
+        static KNOWN: OnceLock<BTreeMap<&'static str, (Value, Vec<Argument>)>> = OnceLock::new();
+        let known = KNOWN.get_or_init(|| {
+            let described = |tool: &Tool| {
+                let schema = (tool.arguments)();
+                let table = table(&schema);
+                (tool.name, (schema, table))
+            };
+            TOOLS.iter().map(described).collect()
+        });
+        known.get(self.name)
+    }
+
+    /// Refuses an argument that the tool does not have, or a member that an argument does not have, by name, with the nearest one
+    /// that is known there.
     ///
     /// # Errors
     /// `UnknownArgument`.
     pub fn check_names(&self, arguments: &Value) -> Result<(), Problem> {
-        let Some(members) = arguments.as_object() else {
+        if !arguments.is_object() {
             return Err(Problem::new(Code::Malformed, "arguments are one object"));
-        };
-        let known = || self.table().iter().map(|a| a.name.as_str());
-        for name in members.keys() {
-            if known().any(|k| k == name) {
-                continue;
-            }
-            let nearest = known()
-                .min_by_key(|k| distance(k, name))
-                .filter(|k| distance(k, name) <= 3);
-            let hint = nearest.map_or(String::new(), |k| format!("; did you mean `{k}`?"));
-            let shown: String = name.chars().take(64).collect();
-            let why = format!("{} takes no argument {shown:?}{hint}", self.name);
-            let problem = Problem::new(Code::UnknownArgument, why);
-            return Err(problem
-                .with("argument", shown)
-                .with("known", known().collect::<Vec<_>>()));
         }
-        Ok(())
+        let schema = self.described().map_or(&Value::Null, |(schema, _)| schema);
+        let Some(unknown) = near::unknown_member(schema, arguments) else {
+            return Ok(());
+        };
+        let (takes, argument) = match unknown.inside.as_str() {
+            "" => (
+                format!("{} takes no argument", self.name),
+                unknown.name.clone(),
+            ),
+            inside => {
+                let path = format!("{inside}/{}", unknown.name);
+                (
+                    format!("{} takes no member", &inside[1..]),
+                    path[1..].to_owned(),
+                )
+            }
+        };
+        let hint = near::hint(&unknown.name, unknown.known.iter().map(String::as_str));
+        let why = format!("{takes} {:?}{hint}", unknown.name);
+        let problem = Problem::new(Code::UnknownArgument, why);
+        Err(problem
+            .with("argument", argument)
+            .with("known", unknown.known))
     }
 }
 
@@ -372,21 +394,4 @@ fn kind(schema: &Value) -> String {
             kinds.join(" or ")
         }
     }
-}
-
-/// How many letters must change to make one word of the other (Levenshtein), for words that may be long: cut at 64 characters.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) =
-        (a.chars().take(64).collect(), b.chars().take(64).collect());
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let cost = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = cost.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

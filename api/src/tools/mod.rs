@@ -9,6 +9,7 @@ pub mod head;
 pub mod identity;
 pub mod lease;
 pub mod log_read;
+mod near;
 mod offered;
 pub mod page;
 pub mod policy;
@@ -20,9 +21,10 @@ pub mod token;
 
 use crate::{policy::Family, state::policy::family};
 
+pub use near::hint;
 pub use offered::is_offered;
 
-pub use define::{Done, Handler, Hints, Runs, Tool, View, find, schema};
+pub use define::{Done, Handler, Hints, Runs, Tool, View, find, schema, tool_hint};
 
 /// Every tool that clients may call, in the order of the reference.
 pub const TOOLS: &[Tool] = &[
@@ -146,5 +148,19 @@ mod tests {
             "{}",
             problem.message
         );
+        let problem = board::UPSERT
+            .check_names(&serde_json::json!({"item": {"title": "x", "depends": []}}))
+            .unwrap_err();
+        assert_eq!(
+            problem.message,
+            "item takes no member \"depends\"; did you mean `depends_on`?"
+        );
+        assert_eq!(problem.to_json()["detail"]["argument"], "item/depends");
+    }
+
+    #[test]
+    fn a_tool_that_is_not_there_is_told_from_its_neighbours() {
+        assert_eq!(tool_hint("board_upset"), "; did you mean `board_upsert`?");
+        assert_eq!(tool_hint("make_coffee"), "");
     }
 }

@@ -189,10 +189,11 @@ fn compared(envelope: &Envelope, options: &Options) -> Found {
         all.push(speaks_of(envelope, artifact));
     }
     if all.is_empty() {
-        return found(
-            Status::Skipped,
-            "opaque bytes; compare them with --payload or --artifact",
-        );
+        let what = match statement::is_payload_type(&envelope.payload_type) {
+            true => "an in-toto statement; compare what it speaks of with --artifact",
+            false => "opaque bytes; compare them with --payload",
+        };
+        return found(Status::Skipped, what);
     }
     signers::worst(all)
 }

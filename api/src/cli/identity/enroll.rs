@@ -6,11 +6,15 @@ use clap::Args;
 use countersign_verifier::{base64, leaf::Class};
 use serde_json::json;
 
-use crate::cli::{
-    enrol::class,
-    keys, out,
-    possession::{Claim, proof},
-    tool::SignedArgs,
+use crate::{
+    cli::{
+        enrol::class,
+        keys, out,
+        possession::{Claim, proof},
+        tool::SignedArgs,
+    },
+    state::session::STARTER_ROLES,
+    tools::hint,
 };
 
 /// Enroll a public key under a name; signed by the owner
@@ -48,6 +52,18 @@ pub(super) async fn run(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
     };
     let possession = proof(&public, private.as_ref(), args.possession.as_deref(), claim)?;
     let mut arguments = json!({"name": args.name, "public_key": base64::encode(&public.spki_der()), "class": args.class.name()});
+    for role in args
+        .roles
+        .iter()
+        .filter(|role| !STARTER_ROLES.contains(&role.as_str()))
+    {
+        let meant = hint(role, STARTER_ROLES);
+        if !meant.is_empty() {
+            out::note(format_args!(
+                "note: {role} becomes a role of its own{meant}"
+            ));
+        }
+    }
     if !args.roles.is_empty() {
         arguments["roles"] = args.roles.clone().into();
     }

@@ -19,7 +19,7 @@ use crate::{
     },
     error::{Code, Problem},
     submit,
-    tools::find,
+    tools::{find, tool_hint},
 };
 
 /// What the address of a call may carry.
@@ -50,10 +50,9 @@ async fn run(
     request: HttpRequest,
 ) -> Result<Response, Problem> {
     let tool = find(name).ok_or_else(|| {
-        Problem::new(
-            Code::ToolUnknown,
-            "there is no tool of this name; docs/reference/tools.md lists them",
-        )
+        let hint = tool_hint(name);
+        let why = format!("docs/reference/tools.md lists the tools, and none has this name{hint}");
+        Problem::new(Code::ToolUnknown, why)
     })?;
     let Query(named) =
         named.map_err(|e| Problem::new(Code::Malformed, format!("query: {}", e.body_text())))?;

@@ -24,7 +24,7 @@ use crate::{
         stream::{self, Events},
     },
     error::Problem,
-    tools::Tool,
+    tools::{Tool, tool_hint},
 };
 
 /// A call that takes longer says so this often.
@@ -49,7 +49,8 @@ pub(super) async fn run(
     let Some(tool) = tool else {
         let named = message.params.name.as_ref().and_then(Value::as_str);
         let shown: String = named.unwrap_or("").chars().take(64).collect();
-        return Ok(answers.fault(&Fault::new(PARAMS, format!("Unknown tool: {shown}"))));
+        let why = format!("Unknown tool: {shown}{}", tool_hint(&shown));
+        return Ok(answers.fault(&Fault::new(PARAMS, why)));
     };
     let members = match members {
         Ok(members) => members,

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     error::Problem,
     limits::BODY_BYTES_MAX,
-    tools::{Tool, find},
+    tools::{Tool, find, tool_hint},
 };
 
 /// A call that takes longer says so this often.
@@ -187,7 +187,10 @@ fn call(message: &Message<'_>, answers: Answers) -> Result<Asked, Fault> {
     let named = message.params.name.as_ref().and_then(Value::as_str);
     let tool = named.and_then(find).ok_or_else(|| {
         let shown: String = named.unwrap_or("").chars().take(64).collect();
-        Fault::new(PARAMS, format!("Unknown tool: {shown}"))
+        Fault::new(
+            PARAMS,
+            format!("Unknown tool: {shown}{}", tool_hint(&shown)),
+        )
     })?;
     let token = message.params.meta("progressToken");
     let token = token.filter(|token| token.is_string() || token.is_number());
