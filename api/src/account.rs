@@ -10,6 +10,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{Arc, Weak},
+    time::Instant,
 };
 
 use countersign_log::{
@@ -32,6 +33,7 @@ use crate::{
     config,
     data_dir::{AccountDir, DataDir},
     ledger::Ledger,
+    quota::Quotas,
     seat::Seats,
     state::{State, opened::Before},
     submit::{Line, Wait},
@@ -70,6 +72,8 @@ pub struct Account {
     /// Where its files lie.
     pub dir: AccountDir,
     store: Arc<RocksStore>,
+    /// How many receipts each signer has left, and since when that is counted.
+    receipts: (Quotas, Instant),
 }
 
 /// What `account.json` holds: chosen at creation.
@@ -199,6 +203,7 @@ impl Account {
             service,
             dir: files,
             store,
+            receipts: (Quotas::default(), Instant::now()),
         })
     }
 

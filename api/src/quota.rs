@@ -38,21 +38,33 @@ impl Bucket {
     }
 }
 
+/// What an identity may do so many times a minute, and the setting that says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    /// What, in the plural.
+    pub what: &'static str,
+    /// By which setting.
+    pub setting: &'static str,
+    /// So many; 0 for any number.
+    pub per_minute: u64,
+}
+
 /// The callers of a service, each by the origin of its account and by its identity there.
 #[derive(Default)]
 pub struct Quotas(Mutex<BTreeMap<(String, IdentityId), Bucket>>);
 
 impl Quotas {
-    /// Takes one request of a caller who has `per_minute` of them; 0 for any number.
+    /// Takes one of what a caller has so many of.
     ///
     /// # Errors
     /// `RateLimited`, with the time after which there is one again.
     pub fn take(
         &self,
         (origin, identity): (&str, IdentityId),
-        per_minute: u64,
+        rate: Rate,
         now_ms: u64,
     ) -> Result<(), Problem> {
+        let per_minute = rate.per_minute;
         if per_minute == 0 {
             return Ok(());
         }
@@ -76,7 +88,8 @@ impl Quotas {
             None => {
                 let wait_ms = (MINUTE_MS - bucket.left).div_ceil(per_minute);
                 let why = format!(
-                    "this identity may make {per_minute} calls a minute (`requests_per_minute` of settings_get)"
+                    "this identity has {per_minute} {} a minute (`{}` of settings_get)",
+                    rate.what, rate.setting
                 );
                 let refused = Problem::new(Code::RateLimited, why).with("limit", per_minute);
                 Err(refused.retry_after(wait_ms))
@@ -89,6 +102,14 @@ impl Quotas {
 mod tests {
     use super::*;
 
+    fn calls(per_minute: u64) -> Rate {
+        Rate {
+            what: "calls",
+            setting: "requests_per_minute",
+            per_minute,
+        }
+    }
+
     fn id(n: u8) -> IdentityId {
         format!("id_{}", format!("{n:02x}").repeat(32))
             .parse()
@@ -98,7 +119,7 @@ mod tests {
     #[test]
     fn a_minute_has_so_many_calls_and_they_come_back_one_by_one() {
         let quotas = Quotas::default();
-        let take = |now_ms| quotas.take(("a", id(1)), 60, now_ms);
+        let take = |now_ms| quotas.take(("a", id(1)), calls(60), now_ms);
         for _ in 0..60 {
             take(1_000).unwrap();
         }
@@ -118,30 +139,30 @@ mod tests {
     #[test]
     fn nobody_uses_up_what_another_has() {
         let quotas = Quotas::default();
-        quotas.take(("a", id(1)), 1, 0).unwrap();
-        assert!(quotas.take(("a", id(1)), 1, 0).is_err());
-        quotas.take(("a", id(2)), 1, 0).unwrap();
-        quotas.take(("b", id(1)), 1, 0).unwrap();
+        quotas.take(("a", id(1)), calls(1), 0).unwrap();
+        assert!(quotas.take(("a", id(1)), calls(1), 0).is_err());
+        quotas.take(("a", id(2)), calls(1), 0).unwrap();
+        quotas.take(("b", id(1)), calls(1), 0).unwrap();
         for _ in 0..10 {
-            quotas.take(("a", id(3)), 0, 0).unwrap();
+            quotas.take(("a", id(3)), calls(0), 0).unwrap();
         }
     }
 
     #[test]
     fn another_setting_holds_at_once() {
         let quotas = Quotas::default();
-        quotas.take(("a", id(1)), 1_000, 0).unwrap();
-        quotas.take(("a", id(1)), 1, 0).unwrap();
-        assert!(quotas.take(("a", id(1)), 1, 0).is_err());
+        quotas.take(("a", id(1)), calls(1_000), 0).unwrap();
+        quotas.take(("a", id(1)), calls(1), 0).unwrap();
+        assert!(quotas.take(("a", id(1)), calls(1), 0).is_err());
     }
 
     #[test]
     fn callers_who_have_all_they_may_have_are_forgotten() {
         let quotas = Quotas::default();
         for n in 0..CALLERS {
-            quotas.take((&n.to_string(), id(1)), 60, 0).unwrap();
+            quotas.take((&n.to_string(), id(1)), calls(60), 0).unwrap();
         }
-        quotas.take(("x", id(1)), 60, 2_000).unwrap();
+        quotas.take(("x", id(1)), calls(60), 2_000).unwrap();
         assert_eq!(quotas.0.lock().unwrap().len(), 1);
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::recovery::{Site, until};
-use crate::rig::{Answer, Call, JSON, Rig, key, possession, spki};
+use crate::rig::{Answer, Call, JSON, Rig, key, possession, receipt, spki};
 
 fn with_token(rig: &Rig, tool: &str, arguments: &Value) -> Answer {
     let bearer = format!("Bearer {}", rig.token());
@@ -63,4 +63,38 @@ fn one_more_than_the_quota_is_refused_at_the_door_and_nobody_else_is() {
     until("and a signed one", || {
         rig.call("identity_enroll", arguments.clone()).status == 200
     });
+}
+
+#[test]
+fn receipts_have_a_quota_of_their_own_by_who_signed_them() {
+    let mut rig = Rig::up();
+    let worker = key("worker");
+    rig.enroll("worker", &worker);
+    assert_eq!(
+        rig.call("settings_set", json!({"receipts_per_minute": 60}))
+            .status,
+        200
+    );
+    let owner = rig.owner();
+    let lines: Vec<_> = (0..600)
+        .map(|n| receipt(&format!("{n}"), &owner).to_json())
+        .collect();
+    let before = rig.size();
+    let rows = rig.submit_lines(&lines);
+    let taken = rows.iter().filter(|row| row["status"] == 200).count();
+    assert!((60..600).contains(&taken), "{taken}");
+    assert_eq!(
+        rig.size() - before,
+        taken as u64,
+        "what was refused is no leaf"
+    );
+    let refused = rows.iter().find(|row| row["status"] != 200).unwrap();
+    assert_eq!(
+        (&refused["status"], &refused["code"]),
+        (&json!(429), &json!("RATE_LIMITED")),
+        "{refused}"
+    );
+    assert_eq!(rig.submit(&receipt("another's", &worker)).status, 200);
+    // Calls are counted apart.
+    assert_eq!(with_token(&rig, "settings_get", &json!({})).status, 200);
 }

@@ -1,9 +1,10 @@
 //! How an account fares.
 
 use countersign_log::Status;
+use countersign_verifier::key::IdentityId;
 
 use super::Account;
-use crate::{state::closed::Closed, submit};
+use crate::{error::Problem, quota::Rate, state::closed::Closed, submit};
 
 /// A quorum lost for longer is waited for by nobody.
 const QUORUM_PATIENCE_MS: u64 = 5_000;
@@ -40,5 +41,20 @@ impl Account {
         status
             .wall_ms
             .saturating_add_signed(-status.clock_offset_ms)
+    }
+
+    /// Takes one receipt of a signer who has so many a minute.
+    ///
+    /// # Errors
+    /// `RateLimited`, with the time after which there is one again.
+    pub fn take_receipt(&self, signer: IdentityId, per_minute: u64) -> Result<(), Problem> {
+        let rate = Rate {
+            what: "receipts",
+            setting: "receipts_per_minute",
+            per_minute,
+        };
+        let (quotas, since) = &self.receipts;
+        let now_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        quotas.take((&self.origin, signer), rate, now_ms)
     }
 }

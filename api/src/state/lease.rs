@@ -11,6 +11,7 @@ mod due;
 mod fence;
 mod glob;
 mod resource;
+mod room;
 mod verbs;
 
 pub use asked::{Acquire, Release, Renew};
@@ -163,6 +164,14 @@ impl Leases {
     pub fn of(&self, session: u64) -> impl Iterator<Item = &Lease> {
         let indexes = self.by_session.get(&session).into_iter().flatten();
         indexes.filter_map(|index| self.live.get(index).map(|live| &live.lease))
+    }
+
+    /// How many live leases a session has.
+    #[must_use]
+    pub fn count_of(&self, session: u64) -> u64 {
+        self.by_session
+            .get(&session)
+            .map_or(0, |own| own.len() as u64)
     }
 
     /// The live leases that have something in common with a resource, in order.

@@ -18,13 +18,15 @@ const TTL_S: RangeInclusive<u64> = 10..=86_400;
 /// Live sessions of one identity, and of an account: more is a program that checks in and never out.
 const SESSIONS_OF_ONE: RangeInclusive<u64> = 1..=1_000;
 const SESSIONS: RangeInclusive<u64> = 1..=50_000;
-/// Live leases of one session, and of an account.
+/// Live leases of one session, and of an identity or an account.
 const LEASES_OF_ONE: RangeInclusive<u64> = 1..=1_000;
 const LEASES: RangeInclusive<u64> = 1..=100_000;
 /// Items of a board: the state of all must fit the memory of the process, and a snapshot a file.
 const ITEMS: RangeInclusive<u64> = 1..=250_000;
 /// Requests a minute: 10,000 a second is more than one service answers.
 const REQUESTS: RangeInclusive<u64> = 0..=600_000;
+/// Receipts a minute: they come by the thousand in one body.
+const RECEIPTS: RangeInclusive<u64> = 0..=10_000_000;
 
 macro_rules! settings {
     ($($(#[$doc:meta])* $name:ident = $usual:literal in $range:ident;)*) => {
@@ -85,6 +87,8 @@ settings! {
     sessions_max = 50_000 in SESSIONS;
     /// Live leases of one session: 1 to 1,000; 1,000 at first.
     leases_per_session_max = 1_000 in LEASES_OF_ONE;
+    /// Live leases of one identity, in all of its sessions: 1 to 100,000; 10,000 at first.
+    leases_per_identity_max = 10_000 in LEASES;
     /// Live leases of the account: 1 to 100,000; 100,000 at first.
     leases_max = 100_000 in LEASES;
     /// Items of the board: 1 to 250,000; 250,000 at first.
@@ -92,6 +96,9 @@ settings! {
     /// Calls of one identity in a minute, of which as many may come at once: 0 to 600,000, 0 for any number; 6,000 at first. One
     /// more is refused at the door, and no leaf.
     requests_per_minute = 6_000 in REQUESTS;
+    /// Receipts of one identity in a minute, by the first of their signers: 0 to 10,000,000, 0 for any number; 0 at first. One more
+    /// is refused at the door, and no leaf.
+    receipts_per_minute = 0 in RECEIPTS;
 }
 
 /// How long something may be asked to last, in seconds.

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Raised whenever the form changes: a snapshot of another form is no snapshot, and the leaves are replayed.
-const FORM: u32 = 7;
+const FORM: u32 = 8;
 
 #[derive(Serialize, Deserialize)]
 struct Form {

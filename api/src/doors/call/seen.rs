@@ -12,6 +12,7 @@ use crate::{
     app::App,
     doors::http::answer,
     error::Problem,
+    quota::Rate,
     state::State,
     tools::{
         Tool, View,
@@ -55,9 +56,13 @@ impl<'a> Seen<'a> {
         let Some(caller) = caller.or_else(|| self.newest.owner()) else {
             return Ok(());
         };
-        let per_minute = self.newest.settings.requests_per_minute;
+        let rate = Rate {
+            what: "calls",
+            setting: "requests_per_minute",
+            per_minute: self.newest.settings.requests_per_minute,
+        };
         let caller = (self.account.origin.as_str(), caller);
-        app.quotas.take(caller, per_minute, app.boot_ms())
+        app.quotas.take(caller, rate, app.boot_ms())
     }
 
     /// The version that a cursor among these arguments names; this one without a cursor.

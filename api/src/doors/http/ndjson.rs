@@ -115,8 +115,8 @@ fn check(
     tokio::task::spawn_blocking(move || {
         let state = account.reader().version();
         let one = |line: Line| {
-            let prepared =
-                submit::prepare_receipt(&state, &body[line.start..line.end], has_token, &budget);
+            let envelope = &body[line.start..line.end];
+            let prepared = submit::admit(&account, &state, envelope, has_token, &budget);
             (
                 line,
                 prepared.map_err(|problem| problem.with("line", line.number)),

@@ -91,6 +91,28 @@ fn leases_and_sessions_keep_to_them() {
 }
 
 #[test]
+fn one_identity_has_a_part_of_the_leases_and_not_all_of_them() {
+    let mut rig = Rig::of(&[1, 2]);
+    let set = json!({"leases_per_identity_max": 2, "leases_max": 3});
+    assert_eq!(rig.set(100, set), None);
+    let (one, again) = (rig.checkin(1, json!({})), rig.checkin(1, json!({})));
+    let other = rig.checkin(2, json!({}));
+    for (who, session, n, code) in [
+        (1, &one, 1, None),
+        (1, &again, 2, None),
+        (1, &one, 3, Some(Code::LimitReached)),
+        // What it has already is renewed, whatever the bound is.
+        (1, &one, 1, None),
+        (2, &other, 3, None),
+        (2, &other, 4, Some(Code::LimitReached)),
+    ] {
+        let acquired = rig.code(who, Some(session), "ars_lease_acquire", item(n));
+        assert_eq!(acquired, code, "{who} {n}");
+    }
+    rig.check();
+}
+
+#[test]
 fn the_board_keeps_to_them() {
     let mut rig = Rig::new();
     assert_eq!(rig.set(100, json!({"board_items_max": 2})), None);

@@ -3,7 +3,9 @@
 use countersign_verifier::{key::IdentityId, operation::Operation};
 use serde_json::{Map, Value, json};
 
-use super::{Acquire, End, Ended, Lease, Release, Renew, Resource, holder_of, id, parse_id};
+use super::{
+    Acquire, End, Ended, Lease, Release, Renew, Resource, holder_of, id, parse_id, room::room,
+};
 use crate::{
     code::Code,
     state::{
@@ -85,15 +87,7 @@ fn decide_acquire(
     if let Some(other) = in_the_way(state, session, &resource, exclusive) {
         return Err(conflict(state, other));
     }
-    let own = state.leases.of(session.index).count() as u64;
-    let (of_one, live) = (
-        state.settings.leases_per_session_max,
-        state.settings.leases_max,
-    );
-    if own >= of_one || state.leases.live_count() as u64 >= live {
-        let why = format!("a session has at most {of_one} leases, an account at most {live}");
-        return Err(Decided::refuse(Code::LimitReached, why).with("limit", of_one));
-    }
+    room(state, session)?;
     Ok(granted(at.index, fence(state, at.index), expires, session))
 }
 

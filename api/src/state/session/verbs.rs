@@ -158,7 +158,7 @@ fn decide_heartbeat(
     let expires = session.expires.max(at.at + session.ttl_ms);
     let mut effect = map(json!({"session": session.id(), "expires_at": when(expires)}));
     if asked.renew_leases.unwrap_or(true) {
-        let leases = state.leases.of(session.index).count();
+        let leases = state.leases.count_of(session.index);
         effect.insert("leases".into(), leases.into());
     }
     Ok(Decided::Applied(effect))
