@@ -114,6 +114,21 @@ impl LogClock {
         (clock, Some(fault))
     }
 
+    /// Goes on from a last leaf stamped `last_ms`, where the wall clock is more than ten minutes ahead of it: what lies between is for
+    /// [`LogClock::accept`] to say, so that it shortens nothing that was promised. `None` where it is not, or there is no leaf.
+    ///
+    /// Whether the clock was set or the log merely stood still cannot be told after a start. An operator who accepts it says that it
+    /// was set; what he is wrong about ends late, and nothing ends early.
+    #[must_use]
+    pub fn set_ahead(last_ms: u64, reading: Reading) -> Option<LogClock> {
+        let last_ns = i128::from(last_ms) * NS_PER_MS;
+        let ahead = last_ms > 0 && reading.wall_ns - last_ns > TOLERANCE_NS;
+        ahead.then(|| LogClock {
+            now_ns: last_ns,
+            ..LogClock::start(last_ms, reading).0
+        })
+    }
+
     /// Log time at `reading`, in milliseconds since 1970; never less than before.
     ///
     /// # Errors

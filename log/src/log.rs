@@ -14,7 +14,7 @@ use countersign_verifier::vkey::NoteSigner;
 use tokio::sync::{oneshot, watch};
 
 use crate::{
-    clock::{ClockFault, Clocks, LogClock},
+    clock::{ClockFault, Clocks, LogClock, Reading},
     guard,
     judge::Judge,
     publish::{HeadSigner, Notice, Published, Publisher},
@@ -116,7 +116,8 @@ impl<J: Judge> Log<J> {
     fn begin(mut options: Options<J>, unguarded: bool) -> Result<Log<J>, StartError> {
         let loaded = load(&*options.store, &mut options.judge)?;
         let missing = guard::check(&*options.store, &loaded.edge)?.map(Stop::Guard);
-        let (clock, fault) = LogClock::start(loaded.last_at, options.clocks.read());
+        let reading = options.clocks.read();
+        let ((clock, fault), accepted) = clock(loaded.last_at, reading, options.accept_clock);
         if let Some(fault) = &fault {
             tracing::error!(%fault, "writing does not start until the clock is accepted");
         }
@@ -154,7 +155,7 @@ impl<J: Judge> Log<J> {
             show_committed(&publisher, &shared);
         }
         let stated = Stated {
-            clock: options.accept_clock && fault.is_some(),
+            clock: accepted,
             disputes: options.accept_clock,
             unguarded: unguarded && rounds.as_mut().is_some_and(Rounds::skip_guard),
         };
@@ -290,6 +291,16 @@ fn show_committed<V>(publisher: &Publisher, shared: &Shared<V>) {
     {
         tracing::error!(%error, "the newest head could not be published at the start");
     }
+}
+
+/// Log time at a start, what keeps it from going on, and whether the operator's word for the wall clock is to be a leaf.
+fn clock(last_at: u64, reading: Reading, accept: bool) -> ((LogClock, Option<ClockFault>), bool) {
+    if let Some(clock) = LogClock::set_ahead(last_at, reading).filter(|_| accept) {
+        return ((clock, None), true);
+    }
+    let started = LogClock::start(last_at, reading);
+    let accepted = accept && started.1.is_some();
+    (started, accepted)
 }
 
 /// The publisher's thread: by witnesses, or by the log's own signature.

@@ -515,6 +515,17 @@ fn a_stepped_clock_stops_writing_and_not_reading_until_accepted() {
     assert_eq!(rig.index("c"), 4);
     assert!(rig.store.entry(3).unwrap().unwrap().starts_with(b"clock "));
     rig.check();
+    // An hour ahead of the last leaf: accepted, a leaf says from when to when; not accepted, time has passed.
+    rig.log = None;
+    let before = rig.store.head().unwrap().1;
+    rig.clocks.0.lock().unwrap().1 = 3_600_000;
+    rig.start(true).unwrap();
+    assert_eq!(rig.index("d"), 6);
+    let said = String::from_utf8(rig.store.entry(5).unwrap().unwrap()).unwrap();
+    assert!(said.starts_with(&format!("clock {before}")), "{said}");
+    rig.start(true).unwrap();
+    assert_eq!(rig.index("e"), 7, "of the same clock nothing is to be said");
+    rig.check();
 }
 
 #[test]
