@@ -8,13 +8,13 @@ mod status;
 
 use std::{
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Weak},
     time::Instant,
 };
 
 use countersign_log::{
-    Clocks, Log, Options, Reader, Store, Witnesses,
+    Clocks, Log, Options, Reader, Store, StoreError, Witnesses,
     store::rocks::{RocksStore, Shared},
 };
 use countersign_verifier::{
@@ -211,6 +211,14 @@ impl Account {
     #[must_use]
     pub fn store(&self) -> &dyn Store {
         &*self.store
+    }
+
+    /// A copy of its store as it is now, in a folder that does not exist yet, for whoever checks it.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn copy_store(&self, folder: &Path) -> Result<(), StoreError> {
+        self.store.copy_to(folder)
     }
 
     /// Its store, for as long as somebody holds it.

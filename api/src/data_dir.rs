@@ -243,6 +243,19 @@ impl AccountDir {
         &self.root
     }
 
+    /// The data directory that it lies in; `None` where it lies in none.
+    #[must_use]
+    pub fn data_dir(&self) -> Option<DataDir> {
+        let root = self.root.parent()?.parent()?;
+        Some(DataDir::new(root))
+    }
+
+    /// `still/`: a copy of the store that a running service makes for whoever checks it.
+    #[must_use]
+    pub fn still(&self) -> PathBuf {
+        self.root.join("still")
+    }
+
     /// `log.key`, PEM: the log's private key.
     #[must_use]
     pub fn log_key(&self) -> PathBuf {

@@ -41,7 +41,7 @@ pub mod space {
 
 pub use decision::{DECISION_BYTES_MAX, Recorded, by_json, decision_of};
 pub use replay::{Replayed, follows_rules};
-pub use stored::receipt_postings;
+pub use stored::{keys_of, receipt_postings};
 
 /// A signature that verified, and under which key. Whether it counts is judged later, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]

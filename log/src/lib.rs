@@ -17,10 +17,12 @@
 //! | [`witnesses`] | the log as the client of its witnesses: rounds, quorum, and what they say at a start |
 //! | [`reader`] | what was published, read at one size |
 //! | [`stored`] | what was published, read where no log is started |
+//! | [`check`] | a store at rest, recomputed from its leaves |
 //! | [`serve`] | checkpoint, tiles, bundles and consistency over HTTP |
 //!
 //! Not here: who may write, what is decided, HTTP routing of accounts.
 
+pub mod check;
 pub mod clock;
 pub mod grow;
 pub mod guard;

@@ -9,7 +9,7 @@ use super::recovery::{Site, until};
 use crate::rig::{Answer, Call, JSON, Service, Start, hex, key, spki};
 
 /// The owner's token.
-fn token(site: &Site) -> String {
+pub(super) fn token(site: &Site) -> String {
     let token = fs::read_to_string(site.start.dir.join("owner.token")).expect("owner.token");
     token.trim().to_owned()
 }
@@ -34,7 +34,7 @@ fn call(
 }
 
 /// The same, which must succeed.
-fn done(service: &Service, token: &str, to: (&str, &str), arguments: &Value) -> Value {
+pub(super) fn done(service: &Service, token: &str, to: (&str, &str), arguments: &Value) -> Value {
     let answer = call(service, token, to, arguments);
     assert_eq!(answer.status, 200, "{to:?}: {}", answer.text());
     answer.json()
@@ -66,7 +66,7 @@ fn signed(
 }
 
 /// Makes an account; what was said of it.
-fn create(site: &Site, name: &str, more: &[&str]) -> Value {
+pub(super) fn create(site: &Site, name: &str, more: &[&str]) -> Value {
     let said = site.done(&[&["account", "create", name, "--json"], more].concat());
     serde_json::from_str(&said).expect("a line of JSON")
 }

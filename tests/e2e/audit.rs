@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use crate::rig::{Rig, clean, countersign, key, receipt};
 
 /// What the command said.
-struct Audited {
-    code: Option<i32>,
-    report: Value,
-    stderr: String,
+pub(super) struct Audited {
+    pub(super) code: Option<i32>,
+    pub(super) report: Value,
+    pub(super) stderr: String,
 }
 
 impl Audited {
-    fn check(&self, name: &str) -> (&str, &str) {
+    pub(super) fn check(&self, name: &str) -> (&str, &str) {
         let checks = self.report["checks"].as_array().expect("checks");
         let check = checks.iter().find(|check| check["name"] == name);
         let check = check.unwrap_or_else(|| panic!("no {name}: {}", self.report));
@@ -29,7 +29,7 @@ impl Audited {
     }
 
     /// That it holds, and every check but `skipped` is passed.
-    fn holds(&self, skipped: &[&str]) {
+    pub(super) fn holds(&self, skipped: &[&str]) {
         assert_eq!(self.code, Some(0), "{} {}", self.report, self.stderr);
         assert_eq!(self.report["verdict"], "holds");
         for name in NAMES {
@@ -43,7 +43,7 @@ impl Audited {
     }
 
     /// That it does not, and this is among the faults.
-    fn has(&self, class: &str, index: Option<u64>, word: &str) {
+    pub(super) fn has(&self, class: &str, index: Option<u64>, word: &str) {
         assert_eq!(self.code, Some(1), "{} {}", self.report, self.stderr);
         let faults = self.report["faults"].as_array().expect("faults");
         let found = faults.iter().any(|fault| {
@@ -65,7 +65,7 @@ const NAMES: [&str; 7] = [
     "decisions",
 ];
 
-fn audit(log: &str, policy: &Path, more: &[&str]) -> Audited {
+pub(super) fn audit(log: &str, policy: &Path, more: &[&str]) -> Audited {
     let output = clean(countersign())
         .args(["audit", log, "--json", "--policy"])
         .arg(policy)

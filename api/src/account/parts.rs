@@ -37,6 +37,16 @@ impl Parts {
     /// # Errors
     /// See [`OpenError`]; a missing key is never made up for.
     pub fn read(dir: &DataDir, name: &str) -> Result<Parts, OpenError> {
+        let parts = Parts::look(dir, name)?;
+        parts.policies.settle(&parts.files)?;
+        Ok(parts)
+    }
+
+    /// The same, and nothing is written.
+    ///
+    /// # Errors
+    /// As [`Parts::read`].
+    pub fn look(dir: &DataDir, name: &str) -> Result<Parts, OpenError> {
         let files = dir.account(name);
         let wrong = |path: PathBuf| move |why: String| OpenError::Wrong { path, why };
         let about: About = serde_json::from_str(&read(files.about())?)
@@ -60,7 +70,6 @@ impl Parts {
             });
         }
         let policies = Policies::read(&files, &vkey)?;
-        policies.settle(&files)?;
         Ok(Parts {
             public: about.public,
             opened: Opened {

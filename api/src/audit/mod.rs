@@ -4,6 +4,7 @@
 //! every signature, by the keys that the leaves themselves enrol. Nothing of what is served is believed: what counts is the
 //! policy, the checkpoint's signatures under it, and what follows from the bytes.
 
+pub mod check;
 mod conclude;
 mod cores;
 mod edge;
@@ -21,7 +22,7 @@ use countersign_verifier::{
 };
 
 pub use kept::KeptError;
-pub use report::{Check, Class, Fault, Report};
+pub use report::{Check, Class, Fault, Replayed, Report};
 
 use crate::foreign::{Foreign, ForeignError, past};
 use kept::Kept;
@@ -196,6 +197,7 @@ fn finish(
     report.checks.push(entries.clone());
     work.conclude(&entries, target, report);
     let clean = holds && work.faults.count() == 0;
+    report.replayed = work.replayed().filter(|_| clean);
     if clean && let Some(path) = plan.state {
         kept::save(path, &work.keep(&checkpoint.origin))?;
     }

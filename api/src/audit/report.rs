@@ -8,6 +8,8 @@ use countersign_verifier::{
 };
 use serde_json::{Value, json};
 
+use crate::state::State;
+
 /// Faults that are named; more are counted.
 const NAMED_MAX: usize = 100;
 
@@ -24,9 +26,24 @@ pub enum Class {
     Key,
     /// What the leaves say together: their order, and the decisions.
     State,
+    /// A lookup key of a store.
+    Index,
+    /// A body beside the log.
+    Blob,
 }
 
 impl Class {
+    /// All of them, in the order in which `countersign check` names them.
+    pub const ALL: [Class; 7] = [
+        Class::Entry,
+        Class::Tile,
+        Class::Head,
+        Class::Index,
+        Class::State,
+        Class::Blob,
+        Class::Key,
+    ];
+
     /// As JSON and people's output write it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -36,6 +53,8 @@ impl Class {
             Class::Entry => "entry",
             Class::Key => "key",
             Class::State => "state",
+            Class::Index => "index",
+            Class::Blob => "blob",
         }
     }
 }
@@ -95,7 +114,7 @@ const NAMES: [&str; 7] = [
 pub(super) struct Faults {
     named: Vec<Fault>,
     /// By class, in the order of its variants.
-    counts: [u64; 5],
+    counts: [u64; Class::ALL.len()],
 }
 
 impl Faults {
@@ -114,6 +133,66 @@ impl Faults {
     pub(super) fn of(&self, class: Class) -> u64 {
         self.counts[class as usize]
     }
+
+    pub(super) fn into_named(self) -> Vec<Fault> {
+        self.named
+    }
+}
+
+/// A failed check, or any fault: does not hold. Else anything unknown: cannot be told. Else it holds.
+pub(super) fn outcome(checks: &[Check], fault_count: u64) -> Outcome {
+    let any = |status| checks.iter().any(|check| check.status == status);
+    if any(Status::Fail) || fault_count > 0 {
+        Outcome::DoesNotHold
+    } else if any(Status::Unknown) {
+        Outcome::CannotTell
+    } else {
+        Outcome::Holds
+    }
+}
+
+/// Faults as JSON.
+pub(super) fn fault_rows(faults: &[Fault]) -> Value {
+    let rows = faults.iter().map(|fault| {
+        let mut row = json!({"class": fault.class.name(), "what": fault.what});
+        if let Some(index) = fault.index {
+            row["index"] = index.into();
+        }
+        row
+    });
+    rows.collect()
+}
+
+/// Checks and faults as lines.
+pub(super) fn fault_lines(checks: &[Check], faults: &[Fault], count: u64) -> String {
+    let mut lines = String::new();
+    for check in checks {
+        let (name, status) = (check.name, check.status.as_str());
+        lines += &format!("  {name:<11} {status:<8} {}\n", check.detail);
+    }
+    for fault in faults {
+        let class = fault.class.name();
+        lines += &match fault.index {
+            Some(index) => format!("  fault: {class}, leaf {index}: {}\n", fault.what),
+            None => format!("  fault: {class}: {}\n", fault.what),
+        };
+    }
+    let unnamed = count - faults.len() as u64;
+    if unnamed > 0 {
+        lines += &format!("  and {unnamed} faults more\n");
+    }
+    lines
+}
+
+/// What the leaves make of an empty state, every decision judged again: a stranger's view, taken from nobody.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// Leaves that it reflects.
+    pub size: u64,
+    /// The root of these leaves, which is that of the signed tree at this size.
+    pub root: Hash,
+    /// What they make.
+    pub state: State,
 }
 
 /// What an audit found.
@@ -135,6 +214,8 @@ pub struct Report {
     pub cosigners: Vec<Cosigner>,
     /// How many leaves an earlier audit had done.
     pub resumed_from: Option<u64>,
+    /// What a replay came to, of a log of ours in which nothing is wrong.
+    pub replayed: Option<Replayed>,
 }
 
 impl Report {
@@ -148,6 +229,7 @@ impl Report {
             fault_count: 0,
             cosigners,
             resumed_from: None,
+            replayed: None,
         }
     }
 
@@ -164,20 +246,13 @@ impl Report {
 
     pub(super) fn take(&mut self, faults: Faults) {
         self.fault_count = faults.count();
-        self.faults = faults.named;
+        self.faults = faults.into_named();
     }
 
     /// A failed check, or any fault: does not hold. Else anything unknown: cannot be told. Else it holds.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        let any = |status| self.checks.iter().any(|check| check.status == status);
-        if any(Status::Fail) || self.fault_count > 0 {
-            Outcome::DoesNotHold
-        } else if any(Status::Unknown) {
-            Outcome::CannotTell
-        } else {
-            Outcome::Holds
-        }
+        outcome(&self.checks, self.fault_count)
     }
 
     /// One JSON object.
@@ -186,13 +261,6 @@ impl Report {
         let checks = self.checks.iter().map(
             |check| json!({"name": check.name, "status": check.status.as_str(), "detail": check.detail}),
         );
-        let faults = self.faults.iter().map(|fault| {
-            let mut row = json!({"class": fault.class.name(), "what": fault.what});
-            if let Some(index) = fault.index {
-                row["index"] = index.into();
-            }
-            row
-        });
         let cosigners = self.cosigners.iter().map(|c| {
             let at = Millis(c.time.saturating_mul(1_000)).to_string();
             json!({"name": c.name, "key": c.key, "at": at})
@@ -205,7 +273,7 @@ impl Report {
             "size": head.map(|(_, size, _)| size),
             "root": head.map(|(.., root)| root.to_base64()),
             "checks": checks.collect::<Value>(),
-            "faults": faults.collect::<Value>(),
+            "faults": fault_rows(&self.faults),
             "fault_count": self.fault_count,
             "cosigners": cosigners.collect::<Value>(),
             "resumed_from": self.resumed_from,
@@ -224,21 +292,7 @@ impl Report {
         if let Some(size) = self.resumed_from {
             lines += &format!("  goes on after {size} leaves that were audited before\n");
         }
-        for check in &self.checks {
-            let (name, status) = (check.name, check.status.as_str());
-            lines += &format!("  {name:<11} {status:<8} {}\n", check.detail);
-        }
-        for fault in &self.faults {
-            let class = fault.class.name();
-            lines += &match fault.index {
-                Some(index) => format!("  fault: {class}, leaf {index}: {}\n", fault.what),
-                None => format!("  fault: {class}: {}\n", fault.what),
-            };
-        }
-        let unnamed = self.fault_count - self.faults.len() as u64;
-        if unnamed > 0 {
-            lines += &format!("  and {unnamed} faults more\n");
-        }
+        lines += &fault_lines(&self.checks, &self.faults, self.fault_count);
         lines += match self.outcome() {
             Outcome::Holds => "holds\n",
             Outcome::DoesNotHold => "does not hold\n",

@@ -13,7 +13,7 @@ use super::{
     edge::Edge,
     kept::{self, Kept},
     own::{Named, Own},
-    report::{Class, Faults},
+    report::{Class, Faults, Replayed},
 };
 use crate::foreign::{ForeignError, Piece};
 
@@ -227,6 +227,17 @@ impl Work {
     pub(super) fn newest_at(&self) -> Option<Millis> {
         let own = self.own.as_ref().filter(|own| own.stopped.is_none())?;
         (own.state.size > 0).then_some(Millis(own.state.at))
+    }
+
+    /// What the leaves so far make, where every decision in them was judged again.
+    pub(super) fn replayed(&self) -> Option<Replayed> {
+        let own = self.own.as_ref().filter(|own| own.stopped.is_none());
+        let state = own.filter(|_| self.replay)?.state.clone();
+        Some(Replayed {
+            size: self.edge.size(),
+            root: self.edge.root(),
+            state,
+        })
     }
 
     pub(super) fn keep(&self, origin: &str) -> Kept {

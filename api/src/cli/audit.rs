@@ -1,14 +1,15 @@
 //! `countersign audit`: a whole log, read and judged.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
-use countersign_verifier::{command::read_policy, policy::Eras, verdict::Outcome};
+use countersign_verifier::{command::read_policy, hash::sha256, policy::Eras, verdict::Outcome};
+use serde_json::json;
 
 use super::{
     REFUSED, UNKNOWN,
@@ -19,8 +20,10 @@ use super::{
     out::{self, Out},
 };
 use crate::{
-    audit::{self, AuditError, Plan},
+    audit::{self, AuditError, Plan, Replayed, Report},
+    files,
     foreign::Foreign,
+    state::board::file,
 };
 
 /// Read a whole log and judge it: root, tiles, witnesses, and in a log of Countersign every leaf and every signature
@@ -53,6 +56,10 @@ pub struct AuditArgs {
     /// Keep how far the audit came in this file, and go on from there the next time; the history before must still be the same
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
+    /// Write the board that the replayed leaves make, as countersign.board/1: what board_export gives at that size. Only where the log
+    /// holds. With - it goes to standard output, and the report to standard error
+    #[arg(long, value_name = "FILE", requires = "replay")]
+    board: Option<PathBuf>,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
@@ -81,7 +88,9 @@ Examples:
   countersign audit https://log.example.com/log/dev --policy policy
   countersign audit ./tiles --policy policy.d --json
   countersign audit https://log.example.com/log/dev --policy policy --replay \\
-      --state log.audit";
+      --state log.audit
+  countersign audit https://log.example.com/log/dev --policy policy --replay \\
+      --at 5000 --board board.jsonl";
 
 /// Runs it.
 ///
@@ -95,8 +104,8 @@ pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     };
     match names.as_slice() {
         [] => bail!("{} is a data directory without an account", args.log),
-        [_, _, ..] if args.state.is_some() => bail!(
-            "--state keeps one audit, and {} has several accounts, {}: name one with --account",
+        [_, _, ..] if args.state.is_some() || args.board.is_some() => bail!(
+            "--state keeps one audit, and --board writes one board; {} has several accounts, {}: name one with --account",
             args.log,
             names.join(", ")
         ),
@@ -140,18 +149,76 @@ fn one(args: &AuditArgs, eras: &Eras, log: &Foreign) -> anyhow::Result<u8> {
         AuditError::Kept(error) => error.into(),
         error @ AuditError::Beyond { .. } => error.into(),
     })?;
-    let mut out = Out::stdout();
-    let written = if args.json {
-        out.line(report.to_json())
-    } else {
-        out.bytes(report.to_lines().as_bytes())
-    };
-    written.context("standard output")?;
-    Ok(match report.outcome() {
+    let code = match report.outcome() {
         Outcome::Holds => 0,
         Outcome::DoesNotHold => REFUSED,
         Outcome::CannotTell => UNKNOWN,
-    })
+    };
+    let board = match (&args.board, &report.replayed) {
+        (Some(file), Some(replayed)) if code == 0 => Some(Board::write(replayed, file)?),
+        _ => None,
+    };
+    print(args, &report, board.as_ref())?;
+    if args.board.is_some() && board.is_none() {
+        out::note("no board was written: there is none but of a log of Countersign that holds");
+        // What was asked for is not there, even where nothing is wrong with the log.
+        return Ok(if code == 0 { UNKNOWN } else { code });
+    }
+    Ok(code)
+}
+
+/// The board that a replay came to, as it was written.
+struct Board {
+    items: usize,
+    sha256: String,
+    size: u64,
+    /// In hexadecimal, as `board_export` says it.
+    root: String,
+}
+
+impl Board {
+    fn write(replayed: &Replayed, to: &Path) -> anyhow::Result<Board> {
+        let board = &replayed.state.board;
+        let content = file::write(board);
+        if to.as_os_str() == "-" {
+            let written = Out::stdout().bytes(content.as_bytes());
+            written.context("standard output")?;
+        } else {
+            files::replace(to, content.as_bytes(), files::PUBLIC)
+                .with_context(|| to.display().to_string())?;
+        }
+        Ok(Board {
+            items: board.len(),
+            sha256: sha256(content.as_bytes()).to_hex(),
+            size: replayed.size,
+            root: replayed.root.to_hex(),
+        })
+    }
+}
+
+fn print(args: &AuditArgs, report: &Report, board: Option<&Board>) -> anyhow::Result<()> {
+    let text = if args.json {
+        let mut row = report.to_json();
+        if let Some(board) = board {
+            row["board"] = json!({"items": board.items, "sha256": board.sha256, "size": board.size, "root": board.root});
+        }
+        format!("{row}\n")
+    } else {
+        let told = board.map(|board| {
+            format!(
+                "board of {} items as of {} leaves, root {}, sha256 {}\n",
+                board.items, board.size, board.root, board.sha256
+            )
+        });
+        report.to_lines() + &told.unwrap_or_default()
+    };
+    if args.board.as_ref().is_some_and(|to| to.as_os_str() == "-") {
+        out::note(text.trim_end());
+        return Ok(());
+    }
+    Out::stdout()
+        .bytes(text.as_bytes())
+        .context("standard output")
 }
 
 /// The reader's clock; one before 1970 is no clock.

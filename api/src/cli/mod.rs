@@ -9,6 +9,7 @@ mod bar;
 mod bench;
 mod board;
 mod call;
+mod check;
 mod close;
 mod demo;
 mod enrol;
@@ -72,6 +73,7 @@ enum Command {
     Init(init::InitArgs),
     Serve(serve::ServeArgs),
     Status(status::StatusArgs),
+    Check(check::CheckArgs),
     Account(account::AccountArgs),
     Key(key::KeyArgs),
     Identity(identity::IdentityArgs),
@@ -147,6 +149,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Account(args) => account::run(&args),
         Command::Key(args) => key::run(&args),
         Command::Identity(args) => identity::run(&args),

@@ -3,6 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use reqwest::{Client, RequestBuilder};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
@@ -10,6 +11,17 @@ use super::{
     health::json,
     http::{Answer, SMALL, builder, cause, send, without_certificates},
 };
+
+/// A copy of an account's store that a running service has made.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Still {
+    /// The folder that holds it: `db`, and `published`, the mark beside it. Whoever asked removes it.
+    pub folder: String,
+    /// Leaves that the state of the service reflected, all of which are in the copy.
+    pub size: u64,
+    /// SHA-256 of that state's bytes, in lowercase hexadecimal.
+    pub state_sha256: String,
+}
 
 /// Nothing that is only shown takes longer.
 const LOOK: Duration = Duration::from_secs(10);
@@ -68,6 +80,17 @@ pub async fn admin_create_account(socket: &Path, plan: &Value) -> Result<Value, 
         request.timeout(CHANGE)
     };
     json(&asked(socket, ask).await?)
+}
+
+/// `POST /accounts/<account>/still`: has that service make a copy of the account's store.
+///
+/// # Errors
+/// [`ClientError::Unreachable`] when nobody listens there; [`ClientError::Refused`] when none was made.
+pub async fn admin_still(socket: &Path, account: &str) -> Result<Still, ClientError> {
+    // OK because an account's name is of `a-z 0-9 -`.
+    let url = format!("http://localhost/accounts/{account}/still");
+    let answer = asked(socket, |client: Client| client.post(url).timeout(CHANGE)).await?;
+    json(&answer)
 }
 
 async fn asked(

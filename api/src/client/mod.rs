@@ -27,7 +27,9 @@ mod retry;
 mod submit;
 mod token;
 
-pub use admin::{admin_accounts, admin_create_account, admin_set_policy, admin_status};
+pub use admin::{
+    Still, admin_accounts, admin_create_account, admin_set_policy, admin_status, admin_still,
+};
 pub use agent::{Agent, CheckIn, Claim, Lease, Outcome, Session, new_key};
 pub use call::{By, CallOptions, Entry, ToolAnswer, new_nonce};
 pub use error::{ClientError, Problem};

@@ -1,6 +1,7 @@
 //! The operator's door: HTTP over a Unix socket that only the owner of the directory may open.
 
 mod accounts;
+mod still;
 
 use std::{io, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
@@ -42,6 +43,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/status", get(status))
         .route("/accounts", get(accounts::list).post(accounts::create))
         .route("/accounts/{name}/policy", post(set_policy))
+        .route("/accounts/{name}/still", post(still::make))
         .with_state(app)
 }
 

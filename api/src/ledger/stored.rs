@@ -10,34 +10,45 @@ use countersign_verifier::{
 };
 
 use super::{Ledger, Verified, operation::nonce_key, receipt::receipt_key, replay::current, space};
+use crate::state::State;
 
 impl Restore for Ledger {
     fn stored(&self, leaf: &[u8]) -> Result<(u64, Entry), String> {
         let parsed = Leaf::parse(leaf).map_err(|e| e.to_string())?;
-        let mut entry = Entry {
+        let (unique, postings) = keys_of(&self.state, &parsed)?;
+        let entry = Entry {
             leaf: leaf.to_vec(),
-            ..Entry::default()
+            unique,
+            postings,
         };
-        match &parsed {
-            Leaf::System(_) => {}
-            Leaf::Operation(operation) => {
-                let payload = &operation.envelope.payload;
-                let asked = Operation::parse(payload).map_err(|e| e.to_string())?;
-                entry.unique = vec![nonce_key(&operation.by.identity, &asked.nonce)];
-            }
-            Leaf::Receipt(receipt) => {
-                // The keys that the signers have before this leaf are those that they had when it was judged.
-                let signers: Result<Vec<Verified>, String> = receipt
-                    .signers
-                    .iter()
-                    .map(|id| current(&self.state, id))
-                    .collect();
-                let pae = sha256(&receipt.envelope.pae());
-                entry.unique = vec![receipt_key(&pae, &signers?)];
-                entry.postings = receipt_postings(&receipt.envelope);
-            }
-        }
         Ok((parsed.at().0, entry))
+    }
+}
+
+/// The lookup keys of a leaf, in the state of the leaves before it: those that name it alone, and those that may name others too.
+///
+/// # Errors
+/// Why it cannot be a leaf at this place.
+pub fn keys_of(state: &State, leaf: &Leaf<'_>) -> Result<(Vec<Key>, Vec<Key>), String> {
+    match leaf {
+        Leaf::System(_) => Ok((Vec::new(), Vec::new())),
+        Leaf::Operation(operation) => {
+            let payload = &operation.envelope.payload;
+            let asked = Operation::parse(payload).map_err(|e| e.to_string())?;
+            let unique = vec![nonce_key(&operation.by.identity, &asked.nonce)];
+            Ok((unique, Vec::new()))
+        }
+        Leaf::Receipt(receipt) => {
+            // The keys that the signers have before this leaf are those that they had when it was judged.
+            let signers: Result<Vec<Verified>, String> = receipt
+                .signers
+                .iter()
+                .map(|id| current(state, id))
+                .collect();
+            let pae = sha256(&receipt.envelope.pae());
+            let unique = vec![receipt_key(&pae, &signers?)];
+            Ok((unique, receipt_postings(&receipt.envelope)))
+        }
     }
 }
 

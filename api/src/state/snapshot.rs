@@ -17,6 +17,12 @@ use super::{
 /// Raised whenever the form changes: a snapshot of another form is no snapshot, and the leaves are replayed.
 const FORM: u32 = 8;
 
+/// All that is read of a snapshot of unknown form.
+#[derive(Deserialize)]
+struct Stated {
+    form: u32,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Form {
     form: u32,
@@ -52,6 +58,16 @@ struct Row {
 }
 
 impl State {
+    /// The form of this release's snapshots.
+    pub const SNAPSHOT_FORM: u32 = FORM;
+
+    /// The form that a snapshot says it has; `None` for bytes that are none of any release.
+    #[must_use]
+    pub fn snapshot_form(bytes: &[u8]) -> Option<u32> {
+        let stated: Stated = serde_json::from_slice(bytes).ok()?;
+        Some(stated.form)
+    }
+
     /// The state as bytes.
     #[must_use]
     pub fn to_snapshot(&self) -> Vec<u8> {

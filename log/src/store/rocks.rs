@@ -13,6 +13,7 @@
 
 mod codec;
 mod open;
+mod scan;
 
 use std::{
     path::{Path, PathBuf},
@@ -24,7 +25,10 @@ use std::{
 
 use rocksdb::{DB, Direction, IteratorMode, ReadOptions, WriteBatch, WriteOptions};
 
-pub use self::open::{Shared, lost};
+pub use self::{
+    open::{Shared, lost},
+    scan::{Row, Rows},
+};
 
 use self::{
     codec::{batch, checkpoint, committed, kept, meta, number, signed_key, tile_key},

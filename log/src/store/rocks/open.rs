@@ -72,13 +72,19 @@ pub(super) fn open_existing(
         }
     }
     let db = open(folder, shared, false)?;
+    known_format(folder, &db)?;
+    Ok(db)
+}
+
+/// Whether the layout is the one above.
+fn known_format(folder: &Path, db: &DB) -> Result<(), StoreError> {
     let format = db.get(meta::FORMAT).map_err(|e| trouble(&e))?;
     let format = format
         .as_deref()
         .and_then(|b| b.try_into().ok())
         .map(u32::from_be_bytes);
     match format {
-        Some(FORMAT) => Ok(db),
+        Some(FORMAT) => Ok(()),
         Some(found) if found > FORMAT => Err(StoreError::TooNew {
             found,
             known: FORMAT,
@@ -115,7 +121,9 @@ impl RocksStore {
             open_existing(folder, shared, None)?
         } else {
             refuse_absent(folder)?;
-            open_to_read(folder, shared)?
+            let db = open_to_read(folder, shared)?;
+            known_format(folder, &db)?;
+            db
         };
         let store = RocksStore::with(folder, mark, shared, db);
         store.writable.store(write, Ordering::SeqCst);

@@ -1,0 +1,181 @@
+//! What a check found: a line for each class of objects, and the faults.
+
+use countersign_log::check::Found;
+use countersign_verifier::{
+    hash::Hash,
+    verdict::{Outcome, Status},
+};
+use serde_json::{Value, json};
+
+use super::super::report::{Check, Class, Fault, Faults, fault_lines, fault_rows, outcome};
+
+/// What was looked at.
+#[derive(Default)]
+pub(super) struct Looked {
+    origin: String,
+    head: Option<(u64, Hash)>,
+    whole: bool,
+    tiles: u64,
+    keys: u64,
+    keys_untold: Option<&'static str>,
+    pub(super) decisions: u64,
+    pub(super) taken: u64,
+    pub(super) signatures: u64,
+    pub(super) stopped: Option<(u64, bool)>,
+    pub(super) compared: Vec<String>,
+}
+
+impl Looked {
+    pub(super) fn new(origin: &str) -> Looked {
+        Looked {
+            origin: origin.into(),
+            ..Looked::default()
+        }
+    }
+
+    pub(super) fn found(&mut self, found: &Found) {
+        self.head = Some((found.head.size, found.head.root));
+        self.whole = found.tree.is_some();
+        (self.tiles, self.keys) = (found.tiles, found.keys);
+        self.keys_untold = found.keys_untold;
+    }
+
+    /// Whether everything was looked at, and in words what for each class.
+    fn told(&self, class: Class) -> (Status, String) {
+        let size = self.head.map_or(0, |(size, _)| size);
+        let untold = |ok: bool, what: String| {
+            let status = if ok { Status::Pass } else { Status::Unknown };
+            (status, what)
+        };
+        let ended = self.whole && self.stopped.is_none();
+        match class {
+            Class::Entry => untold(self.whole, format!("{size} leaves lead to the stored head")),
+            Class::Tile => untold(
+                self.whole,
+                format!("{} tiles follow from the leaves", self.tiles),
+            ),
+            Class::Head => (
+                Status::Pass,
+                "the head and every checkpoint follow from the leaves and are signed".into(),
+            ),
+            Class::Index => match self.keys_untold {
+                Some(why) => (Status::Unknown, why.to_owned()),
+                None => {
+                    let what = format!(
+                        "{} lookup keys are those of the leaves, and no others",
+                        self.keys
+                    );
+                    (Status::Pass, what)
+                }
+            },
+            Class::State => {
+                let mut what = vec![format!("{} decisions follow the rules", self.decisions)];
+                if self.taken > 0 {
+                    let taken = self.taken;
+                    what.push(format!(
+                        "what {taken} of them say of the log itself was taken as recorded"
+                    ));
+                }
+                what.extend(self.compared.iter().cloned());
+                untold(ended, what.join("; "))
+            }
+            Class::Key => {
+                let what = format!(
+                    "{} signatures under keys that the leaves enrol; the key files are those of leaf 0",
+                    self.signatures
+                );
+                untold(ended, what)
+            }
+            Class::Blob => (Status::Skipped, "no body is kept beside the log".into()),
+        }
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The log's origin.
+    pub origin: String,
+    /// Size and root that the store names, where it opens.
+    pub head: Option<(u64, Hash)>,
+    /// One of each class, in order.
+    pub checks: Vec<Check>,
+    /// The first faults.
+    pub faults: Vec<Fault>,
+    /// How many there are.
+    pub fault_count: u64,
+}
+
+impl Report {
+    pub(super) fn new(looked: Looked, faults: Faults) -> Report {
+        let check = |class: Class| match faults.of(class) {
+            0 => {
+                let (status, what) = looked.told(class);
+                Check::new(class.name(), status, what)
+            }
+            n => Check::new(class.name(), Status::Fail, format!("{n} faults")),
+        };
+        let checks = Class::ALL.map(check).into();
+        let (fault_count, named) = (faults.count(), faults.into_named());
+        Report {
+            origin: looked.origin,
+            head: looked.head,
+            checks,
+            faults: named,
+            fault_count,
+        }
+    }
+
+    /// Of a store that does not open: nothing else can be told.
+    pub(super) fn unopened(looked: Looked, faults: Faults) -> Report {
+        let mut report = Report::new(looked, faults);
+        for check in &mut report.checks {
+            if check.status != Status::Fail {
+                (check.status, check.detail) = (Status::Skipped, "the store does not open".into());
+            }
+        }
+        report
+    }
+
+    /// A failed check: does not hold. Else anything unknown: cannot be told. Else it holds.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        outcome(&self.checks, self.fault_count)
+    }
+
+    /// One JSON object.
+    #[must_use]
+    pub fn to_json(&self, account: &str) -> Value {
+        let checks = self.checks.iter().map(
+            |check| json!({"name": check.name, "status": check.status.as_str(), "detail": check.detail}),
+        );
+        json!({
+            "account": account,
+            "verdict": self.outcome().as_str(),
+            "origin": self.origin,
+            "size": self.head.map(|(size, _)| size),
+            "root": self.head.map(|(_, root)| root.to_base64()),
+            "checks": checks.collect::<Value>(),
+            "faults": fault_rows(&self.faults),
+            "fault_count": self.fault_count,
+        })
+    }
+
+    /// Lines for people.
+    #[must_use]
+    pub fn to_lines(&self, account: &str) -> String {
+        let mut lines = match &self.head {
+            Some((size, root)) => {
+                format!("{account}: {}, {size} leaves, root {root}\n", self.origin)
+            }
+            None => format!("{account}: {}\n", self.origin),
+        };
+        lines += &fault_lines(&self.checks, &self.faults, self.fault_count);
+        lines
+            + match self.outcome() {
+                Outcome::Holds => "holds\n",
+                Outcome::DoesNotHold => "does not hold\n",
+                Outcome::CannotTell => "cannot tell\n",
+            }
+    }
+}

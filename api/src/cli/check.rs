@@ -1,0 +1,209 @@
+//! `countersign check`: a data directory, recomputed from its leaves.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use countersign_log::StoreError;
+use countersign_verifier::verdict::Outcome;
+
+use super::{
+    Fail, REFUSED, UNKNOWN, UNUSABLE, audit::now_s, bar::Bar, block_on, evidence::worst,
+    local::IN_USE, out::Out, place::DirArg,
+};
+use crate::{
+    audit::check::{self, CheckError, Live, Plan},
+    client::{ClientError, Still, admin_still},
+    data_dir::{AccountDir, DataDir, Held, LockError},
+};
+
+/// Recompute the accounts of a data directory from their leaves, and name whatever does not follow from them
+///
+/// Every leaf, tile, head, lookup key, signature and decision; the snapshot and what a running service holds against a replay; the
+/// key files against leaf 0. Nothing is changed. Beside a running service a copy of its store is checked, made of hard links, while
+/// it goes on.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct CheckArgs {
+    /// The account [default: each, one report after the other]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "COUNTERSIGN_ACCOUNT",
+        hide_env_values = true,
+        help_heading = "Where"
+    )]
+    account: Option<String>,
+    #[command(flatten)]
+    dir: DirArg,
+    /// Print one line of JSON an account
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+A line for each class of objects, by which faults are named:
+  entry  every leaf is there, in its one form, and they lead to the head
+  tile   every tile is what follows from the leaves
+  head   the head, the checkpoints kept and the mark beside the database are of
+         this tree, signed by the log, and meet the account's own policy
+  index  the lookup keys are those that the leaves have, and no others
+  state  every decision follows the rules; the snapshot, and what a running
+         service holds, equal a replay
+  blob   the bodies beside the log
+  key    every signature verifies under the key that the leaves enrol for its
+         signer; the key files are those that leaf 0 names
+A store that does not open is a fault. Nothing is repaired: see `recover`.
+
+Exit codes:
+  0  everything is as it must be
+  1  it is not: the faults are named
+  2  wrong usage, or a directory that cannot be read
+  3  cannot tell: of a newer release
+  4  the directory is in use, and its service cannot be asked
+
+Examples:
+  countersign check
+  countersign check --dir /var/lib/countersign --json";
+
+/// Runs it.
+///
+/// # Errors
+/// A directory that cannot be used, or whose service cannot be asked.
+pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let dir = args.dir.open();
+    let whose = dir.root().display();
+    let mut names = dir.account_names().with_context(|| whose.to_string())?;
+    if let Some(account) = &args.account {
+        names.retain(|name| name == account);
+        if names.is_empty() {
+            bail!("{whose} has no account `{account}`");
+        }
+    }
+    if names.is_empty() {
+        bail!("{whose}: no account lies here; name the data directory with --dir");
+    }
+    let held = hold(&dir)?;
+    let codes: anyhow::Result<Vec<u8>> = names
+        .iter()
+        .map(|name| match &held {
+            Holds::Rest(_) => {
+                let files = dir.account(name);
+                let (db, mark) = (files.db(), files.tidemark());
+                one(args, name, &files, (&db, &mark), None)
+            }
+            Holds::Service(_) => beside(args, &dir, name),
+        })
+        .collect();
+    Ok(ExitCode::from(worst(&codes?)))
+}
+
+/// Who has the directory.
+enum Holds {
+    /// Nobody else, as long as this lives; where nothing can be written, nobody at all can.
+    Rest(#[expect(dead_code, reason = "held, not read")] Option<Held>),
+    /// A service; and this is the only check beside it.
+    Service(#[expect(dead_code, reason = "held, not read")] File),
+}
+
+fn hold(dir: &DataDir) -> anyhow::Result<Holds> {
+    match dir.lock() {
+        Ok(held) => Ok(Holds::Rest(Some(held))),
+        Err(LockError::Io { source, .. })
+            if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem =>
+        {
+            Ok(Holds::Rest(None))
+        }
+        Err(LockError::InUse { .. }) => {
+            let path = dir.root().join("check.lock");
+            let file = File::create(&path).with_context(|| path.display().to_string())?;
+            if file.try_lock().is_err() {
+                let message = format!("{}: another check is under way", path.display());
+                return Err(in_use(message));
+            }
+            Ok(Holds::Service(file))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn in_use(message: String) -> anyhow::Error {
+    let code = IN_USE;
+    Fail { code, message }.into()
+}
+
+/// Checks a copy that the service makes of an account's store.
+fn beside(args: &CheckArgs, dir: &DataDir, name: &str) -> anyhow::Result<u8> {
+    let socket = dir.admin_socket();
+    let asked = block_on(async { Ok(admin_still(&socket, name).await?) });
+    let still: Still = asked.map_err(|error| match error.downcast_ref() {
+        Some(ClientError::Unreachable { .. }) => {
+            let dir = dir.root().display();
+            in_use(format!("the directory {dir} is in use: {error:#}"))
+        }
+        _ => error,
+    })?;
+    let folder = Copy(PathBuf::from(&still.folder));
+    let live = Live {
+        size: still.size,
+        sha256: still.state_sha256,
+    };
+    let files = dir.account(name);
+    let (db, mark) = (folder.0.join("db"), folder.0.join("published"));
+    one(args, name, &files, (&db, &mark), Some(live))
+}
+
+/// A copy that is removed when it is not needed any more; what is left of one that could not be is removed by the next check.
+struct Copy(PathBuf);
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// One account: its report, and what that means.
+fn one(
+    args: &CheckArgs,
+    name: &str,
+    files: &AccountDir,
+    store: (&Path, &Path),
+    live: Option<Live>,
+) -> anyhow::Result<u8> {
+    let bar = Bar::new();
+    let progress = |done: u64, all: u64| bar.at(done, all);
+    let plan = Plan {
+        files,
+        store,
+        live,
+        now_s: now_s(),
+        progress: &progress,
+    };
+    let report = check::run(&plan);
+    bar.end();
+    let report = report.map_err(|error| {
+        let code = match &error {
+            CheckError::Unusable(_) => UNUSABLE,
+            CheckError::Unknown(StoreError::InUse(_)) => IN_USE,
+            CheckError::Unknown(_) => UNKNOWN,
+        };
+        let message = format!("{name}: {error}");
+        Fail { code, message }
+    })?;
+    let mut out = Out::stdout();
+    let written = if args.json {
+        out.line(report.to_json(name))
+    } else {
+        out.bytes(report.to_lines(name).as_bytes())
+    };
+    written.context("standard output")?;
+    Ok(match report.outcome() {
+        Outcome::Holds => 0,
+        Outcome::DoesNotHold => REFUSED,
+        Outcome::CannotTell => UNKNOWN,
+    })
+}

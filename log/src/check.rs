@@ -1,0 +1,137 @@
+//! A store at rest, recomputed from its leaves: are tiles, head and lookup keys what follows from them?
+//!
+//! Nothing is repaired, and nothing is believed but the leaves, where these lead to the stored root. What a leaf means is for
+//! [`Above`] to say, to which each is shown in order. It costs some 40 bytes of memory a leaf, for the lookup keys.
+
+mod heads;
+mod index;
+mod walk;
+
+use countersign_verifier::vkey::VerifierKey;
+
+use crate::{
+    judge::Key,
+    store::{Head, Store, StoreError, rocks::RocksStore},
+};
+use walk::Walk;
+
+/// What kind of object is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// The head, a stored checkpoint, or the mark beside the database.
+    Head,
+    /// A tile.
+    Tile,
+    /// A leaf.
+    Entry,
+    /// A lookup key.
+    Index,
+}
+
+/// An object that is not what it must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Of which kind.
+    pub class: Class,
+    /// At which leaf, where it is at one.
+    pub index: Option<u64>,
+    /// What, in plain words.
+    pub what: String,
+}
+
+impl Fault {
+    fn new(class: Class, index: Option<u64>, what: impl Into<String>) -> Fault {
+        let what = what.into();
+        Fault { class, index, what }
+    }
+}
+
+/// What a leaf is found by, and its log time.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Log time in milliseconds since 1970.
+    pub at: u64,
+    /// Keys that name this leaf alone, but for its hash.
+    pub unique: Vec<Key>,
+    /// Keys that may name other leaves too.
+    pub postings: Vec<Key>,
+}
+
+/// What knows the meaning of leaves.
+pub trait Above {
+    /// Takes the next leaves in, from index `first` on: of each what it is found by, or `None` where that cannot be told (and of none
+    /// behind it).
+    fn take(&mut self, first: u64, leaves: &[Vec<u8>]) -> Vec<Option<Known>>;
+
+    /// Told of leaves done, and of all.
+    fn progress(&self, done: u64, all: u64);
+}
+
+/// What a store was found to hold.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The head that it names.
+    pub head: Head,
+    /// What its leaves lead to, where all could be read.
+    pub tree: Option<Head>,
+    /// The newest checkpoint kept as published, if it could be read.
+    pub published: Option<String>,
+    /// What is wrong, in no special order.
+    pub faults: Vec<Fault>,
+    /// How many tiles and lookup keys were compared.
+    pub tiles: u64,
+    /// See above.
+    pub keys: u64,
+    /// Why lookup keys were not compared, where they were not.
+    pub keys_untold: Option<&'static str>,
+}
+
+/// Checks a store that nobody writes to. `vkey` is the log's own key.
+///
+/// # Errors
+/// `Unavailable`: what could be read until then says nothing. Whatever is damaged is in the answer.
+pub fn run(
+    store: &RocksStore,
+    vkey: &VerifierKey,
+    above: &mut dyn Above,
+) -> Result<Found, StoreError> {
+    let mut found = Found {
+        head: Head::EMPTY,
+        tree: None,
+        published: None,
+        faults: Vec::new(),
+        tiles: 0,
+        keys: 0,
+        keys_untold: None,
+    };
+    let last_at = match store.head() {
+        Ok((head, at)) => {
+            found.head = head;
+            at
+        }
+        Err(StoreError::Damaged { what }) => {
+            // How many leaves there should be is not known: nothing can be missing, and nothing be too much.
+            found.faults.push(Fault::new(Class::Head, None, what));
+            found.keys_untold = Some("the head cannot be read");
+            return Ok(found);
+        }
+        Err(error) => return Err(error),
+    };
+    let heads = heads::read(store, &mut found.faults)?;
+    found.published = heads.published();
+    let mut walk = Walk::new(store, found.head, heads.sizes());
+    walk.run(above)?;
+    walk.tiles_beyond()?;
+    (found.tree, found.tiles) = (walk.whole(), walk.tiles);
+    if found.tree == Some(found.head) && walk.last_at().is_some_and(|at| at != last_at) {
+        let what = format!("the head says that its last leaf is of {last_at} ms, and it is not");
+        found.faults.push(Fault::new(Class::Head, None, what));
+    }
+    let roots = std::mem::take(&mut walk.roots);
+    let leaves_hold = walk.settle(&mut found);
+    heads.compare(vkey, &roots, leaves_hold, &mut found);
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

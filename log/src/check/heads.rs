@@ -1,0 +1,132 @@
+//! The checkpoints that a store keeps, and the mark beside it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use countersign_verifier::{
+    checkpoint::Checkpoint,
+    hash::Hash,
+    note::{self, Note},
+    vkey::VerifierKey,
+};
+
+use super::{Class, Fault, Found};
+use crate::store::{
+    Head, Kept, Store, StoreError,
+    rocks::{RocksStore, Rows},
+};
+
+/// What is known to have left the process.
+#[derive(Default)]
+pub(super) struct Heads {
+    notes: Vec<(&'static str, Kept)>,
+    mark: Option<Head>,
+}
+
+const PUBLISHED: &str = "the published checkpoint";
+const AHEAD: &str = "the checkpoint that a witness showed";
+
+/// Reads them; what cannot be read is a fault.
+pub(super) fn read(store: &RocksStore, faults: &mut Vec<Fault>) -> Result<Heads, StoreError> {
+    let mut heads = Heads::default();
+    let mut taken = |read: Result<Vec<Kept>, StoreError>, name| match read {
+        Ok(all) => {
+            heads.notes.extend(all.into_iter().map(|kept| (name, kept)));
+            Ok(())
+        }
+        Err(StoreError::Damaged { what }) => {
+            faults.push(Fault::new(Class::Head, None, format!("{name}: {what}")));
+            Ok(())
+        }
+        Err(error) => Err(error),
+    };
+    taken(store.published().map(Vec::from_iter), PUBLISHED)?;
+    taken(store.signed(), "a signed checkpoint")?;
+    taken(store.ahead().map(Vec::from_iter), AHEAD)?;
+    // Also those that nobody asks for: a disk that changed them may change others.
+    match store.scan(Rows::Meta, |_| true) {
+        Err(StoreError::Damaged { what }) => faults.push(Fault::new(Class::Head, None, what)),
+        other => other?,
+    }
+    // Damaged, it would not have opened.
+    heads.mark = store.tidemark()?;
+    Ok(heads)
+}
+
+impl Heads {
+    /// The sizes whose roots must be known.
+    pub(super) fn sizes(&self) -> BTreeSet<u64> {
+        let notes = self.notes.iter().map(|(_, kept)| kept.head.size);
+        notes.chain(self.mark.map(|mark| mark.size)).collect()
+    }
+
+    pub(super) fn published(&self) -> Option<String> {
+        let published = self.notes.iter().find(|(name, _)| *name == PUBLISHED);
+        published.map(|(_, kept)| kept.note.clone())
+    }
+
+    /// Whether each is signed by the log, and says what the leaves lead to.
+    pub(super) fn compare(
+        &self,
+        vkey: &VerifierKey,
+        roots: &BTreeMap<u64, Hash>,
+        leaves_hold: bool,
+        found: &mut Found,
+    ) {
+        let (head, whole) = (found.head, found.tree.is_some());
+        let mut add = |name: &str, what: String| {
+            let what = format!("{name}: {what}");
+            found.faults.push(Fault::new(Class::Head, None, what));
+        };
+        for (name, kept) in &self.notes {
+            if let Err(why) = signed(kept, vkey) {
+                add(name, why);
+            }
+        }
+        let notes = self.notes.iter().map(|(name, kept)| (*name, kept.head));
+        let mark = self
+            .mark
+            .map(|mark| ("the mark of what was published", mark));
+        for (name, of) in notes.chain(mark) {
+            match roots.get(&of.size) {
+                Some(root) if *root == of.root => {}
+                // Changed leaves lead elsewhere, and are named.
+                Some(_) if !leaves_hold => {}
+                Some(root) => add(
+                    name,
+                    format!(
+                        "at size {} it has root {}, and the leaves lead to {root}",
+                        of.size, of.root
+                    ),
+                ),
+                None if of.size > head.size => {
+                    let what = format!("of size {}, and the store ends at {}", of.size, head.size);
+                    add(name, what);
+                }
+                // What is missing is named already.
+                None if !whole => {}
+                None => add(name, format!("of size {}, which was not reached", of.size)),
+            }
+        }
+    }
+}
+
+/// Whether the note is the log's own, for this head.
+fn signed(kept: &Kept, vkey: &VerifierKey) -> Result<(), String> {
+    let note = Note::parse(kept.note.as_bytes()).map_err(|e| e.to_string())?;
+    let checkpoint = Checkpoint::parse(note.text).map_err(|e| e.to_string())?;
+    let says = Head {
+        size: checkpoint.size,
+        root: checkpoint.root,
+    };
+    if says != kept.head {
+        return Err(format!(
+            "the note is of size {}, and it is kept as one of size {}",
+            says.size, kept.head.size
+        ));
+    }
+    if checkpoint.origin != vkey.name {
+        return Err(format!("it is of log {:?}", checkpoint.origin));
+    }
+    note::open(&note, std::slice::from_ref(vkey)).map_err(|e| e.to_string())?;
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! `countersign check`: beside a running service and without one, and of disks that changed what they were given.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, OpenOptions},
+    os::unix::fs::FileExt,
+    path::Path,
+    thread,
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    accounts::create,
+    board::{result, token_call},
+    recovery::Site,
+};
+use crate::rig::{Rig, clean, countersign, files, key, receipt, seed};
+
+/// What the command said: its exit code, a report a line, and its remarks.
+struct Checked {
+    code: Option<i32>,
+    reports: Vec<Value>,
+    stderr: String,
+}
+
+fn check(dir: &Path, more: &[&str]) -> Checked {
+    let output = clean(countersign())
+        .args(["check", "--json", "--dir"])
+        .arg(dir)
+        .args(more)
+        .output()
+        .expect("countersign runs");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    let rows = String::from_utf8_lossy(&output.stdout).into_owned();
+    let rows = rows
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"));
+    Checked {
+        code: output.status.code(),
+        reports: rows.collect(),
+        stderr,
+    }
+}
+
+impl Checked {
+    fn holds(&self) -> &Self {
+        assert_eq!(self.code, Some(0), "{:?} {}", self.reports, self.stderr);
+        assert!(
+            self.reports
+                .iter()
+                .all(|report| report["verdict"] == "holds")
+        );
+        self
+    }
+
+    /// The classes of what is wrong with the one account.
+    fn classes(&self) -> BTreeSet<String> {
+        let faults = self.reports[0]["faults"].as_array().expect("faults");
+        let class = |fault: &Value| fault["class"].as_str().expect("a class").to_owned();
+        faults.iter().map(class).collect()
+    }
+
+    fn told(&self, class: &str) -> &str {
+        let checks = self.reports[0]["checks"].as_array().expect("checks");
+        let check = checks.iter().find(|check| check["name"] == class);
+        check.expect(class)["detail"].as_str().expect("a detail")
+    }
+}
+
+/// Leaves of every kind, so many that there are tiles and a level above.
+fn grow(rig: &mut Rig, name: &str) {
+    let owner = rig.owner();
+    let lines: Vec<Vec<u8>> = (0..520)
+        .map(|n| receipt(&format!("{name} {n}"), &owner).to_json())
+        .collect();
+    rig.submit_lines(&lines);
+    for n in 0..3 {
+        let item = json!({"item": {"id": format!("{name}-{n}"), "title": "t"}, "wait": "included"});
+        result(&token_call(rig, "board_upsert", &item));
+    }
+    rig.check();
+}
+
+#[test]
+fn a_directory_is_checked_while_it_is_served_and_when_it_is_not() {
+    let mut rig = Rig::up();
+    grow(&mut rig, "a");
+    rig.enroll("member", &key("member"));
+    let dir = rig.dir().to_owned();
+    let beside = check(&dir, &[]);
+    beside.holds();
+    let said = beside.told("state");
+    assert!(said.contains("what the service holds"), "{said}");
+    assert!(!rig.account("still").exists(), "the copy is gone");
+    // While others write.
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for n in 0..200 {
+                let body = receipt(&format!("beside {n}"), &key("member")).to_json();
+                let answer = rig.http().post(
+                    "/log/dev/receipts?wait=sequenced",
+                    "application/json",
+                    &body,
+                );
+                assert!([200, 202].contains(&answer.status), "{}", answer.text());
+            }
+        });
+        while !writer.is_finished() {
+            check(&dir, &[]).holds();
+        }
+        writer.join().expect("a writer");
+    });
+    rig.check();
+    rig.restart();
+    check(&dir, &[]).holds();
+    // Killed, it leaves a write-ahead log that nothing has read back.
+    grow(&mut rig, "b");
+    rig.service.kill();
+    let stopped = check(&dir, &[]);
+    stopped.holds();
+    let size = stopped.reports[0]["size"].as_u64().expect("a size");
+    assert_eq!(size as usize, rig.auditor.leaves().len());
+    assert_eq!(check(&dir, &["--account", "nobody"]).code, Some(2));
+    assert_eq!(check(&rig.scratch(), &[]).code, Some(2));
+    let lines = clean(countersign())
+        .args(["check", "--dir"])
+        .arg(&dir)
+        .output()
+        .expect("countersign runs");
+    let lines = String::from_utf8_lossy(&lines.stdout).into_owned();
+    assert!(lines.ends_with("holds\n"), "{lines}");
+    rig.begin_again();
+}
+
+#[test]
+fn each_account_has_its_report_and_the_worst_is_the_exit_code() {
+    let site = Site::new();
+    let mut service = site.start.run();
+    create(&site, "team", &[]);
+    let dir = &site.start.dir;
+    let both = check(dir, &[]);
+    both.holds();
+    assert_eq!(both.reports.len(), 2);
+    service.stop();
+    fs::write(dir.join("accounts/team/seat.secret"), "AAAA").expect("a secret");
+    let one = check(dir, &[]);
+    assert_eq!((one.code, one.reports.len()), (Some(1), 2));
+    assert_eq!(one.reports[1]["faults"][0]["class"], "key");
+    check(dir, &["--account", "dev"]).holds();
+}
+
+fn flip(path: &Path, at: u64) {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .expect("a table");
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).expect("a byte");
+    file.write_all_at(&[byte[0] ^ 0x10], at).expect("a byte");
+}
+
+#[test]
+fn a_disk_that_changes_bits_is_found_and_a_store_that_does_not_open_is_a_fault() {
+    let mut random = seed("bits under a check");
+    let mut rig = Rig::up();
+    for name in ["a", "b"] {
+        grow(&mut rig, name);
+        rig.restart();
+    }
+    rig.service.stop();
+    let dir = rig.dir().to_owned();
+    check(&dir, &[]).holds();
+    let mut found = BTreeSet::new();
+    for table in files(&rig.account("db"), "sst") {
+        let whole = fs::read(&table).expect("a table");
+        // A table begins with its rows; what stands at its end (filters, properties) may be one that nobody reads.
+        for _ in 0..3 {
+            let at = random.below(whole.len() as u64 / 3);
+            flip(&table, at);
+            let checked = check(&dir, &[]);
+            eprintln!(
+                "{} at {at}: {:?} {:?}",
+                table.display(),
+                checked.code,
+                checked.reports
+            );
+            assert!(matches!(checked.code, Some(0 | 1)), "{}", checked.stderr);
+            // What no row stands in is read by nobody: in a table of more than some rows that is next to nothing.
+            assert!(
+                checked.code == Some(1) || whole.len() < 8_192,
+                "{}",
+                table.display()
+            );
+            found.extend(checked.classes());
+            fs::write(&table, &whole).expect("a table");
+        }
+    }
+    for class in ["entry", "index"] {
+        assert!(found.contains(class), "{found:?}");
+    }
+    let current = rig.account("db/CURRENT");
+    let kept = fs::read(&current).expect("CURRENT");
+    fs::remove_file(&current).expect("CURRENT");
+    let gone = check(&dir, &[]);
+    assert_eq!(
+        (gone.code, gone.classes()),
+        (Some(1), BTreeSet::from(["head".to_owned()]))
+    );
+    fs::write(&current, kept).expect("CURRENT");
+    // The keys of another log.
+    let key = rig.account("service.key");
+    let kept = fs::read(&key).expect("a key");
+    fs::copy(rig.account("log.key"), &key).expect("a key");
+    let other = check(&dir, &[]);
+    assert_eq!(
+        (other.code, other.classes()),
+        (Some(1), BTreeSet::from(["key".to_owned()]))
+    );
+    fs::write(&key, kept).expect("a key");
+    check(&dir, &[]).holds();
+    rig.begin_again();
+}
