@@ -263,9 +263,13 @@ fn two_accounts_hammering_one_service_share_nothing() {
     let team = made["origin"].as_str().unwrap();
     let names = ["dev", "team"];
     thread::scope(|scope| {
-        for name in names {
-            let (service, token) = (&service, &token);
+        for (name, origin) in names.into_iter().zip(["localhost/dev", team]) {
+            let (service, token, owner) = (&service, &token, site.owner());
             scope.spawn(move || {
+                // One name, and whose it is differs.
+                let worker = json!({"name": "worker", "public_key": spki(&key(name))});
+                let answer = signed(service, &owner, origin, ("identity_enroll", worker));
+                assert_eq!(answer.status, 200, "{}", answer.text());
                 let checkin = json!({"role": "owner", "harness": {"name": "test"}, "clock": "2026-11-29T13:00:00.000Z", "exclusive": true});
                 let session = done(service, token, (name, "ars_session_checkin"), &checkin);
                 let session = session["result"]["session_id"].as_str().unwrap().to_owned();
@@ -331,6 +335,21 @@ fn two_accounts_hammering_one_service_share_nothing() {
         }
         assert!(operations > 2 * ITEMS, "{operations}");
     }
+    for (name, origin) in names.into_iter().zip(["localhost/dev", team]) {
+        let listed = signed(
+            &service,
+            &site.owner(),
+            origin,
+            ("identity_list", json!({})),
+        );
+        let listed = listed.json();
+        let mut rows = listed["result"]["identities"].as_array().unwrap().iter();
+        let worker = rows.find(|row| row["name"] == "worker").unwrap();
+        let id = key(name).public().identity().to_string();
+        assert_eq!(worker["identity"], id.as_str(), "{name}");
+    }
+    // Each is whole, and what the service holds of it is what its leaves make.
+    assert_eq!(site.run(&["check"]).code, Some(0));
     // A token is good in its account, and there alone.
     owners_token(&service, &site, team, "cst_team");
     done(

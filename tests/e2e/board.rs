@@ -1,6 +1,11 @@
 //! The board: a file that comes in and goes out, work that two share, lists that stand still while others write.
 
-use std::{path::Path, process::Output, thread};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    process::Output,
+    thread,
+};
 
 use countersign_verifier::{hash::sha256, json::canonical};
 use serde_json::{Value, json};
@@ -8,7 +13,7 @@ use serde_json::{Value, json};
 use crate::rig::{Answer, JSON, Rig, clean, countersign};
 
 /// A board of so many items, as another writer of the format would make it: members sorted, one object a line.
-fn file(count: usize) -> String {
+pub(super) fn file(count: usize) -> String {
     let item = |n: usize| {
         let status = ["pending", "done", "active", "pending"][n % 4];
         let parity = if n.is_multiple_of(2) { "even" } else { "odd" };
@@ -49,7 +54,7 @@ fn file(count: usize) -> String {
 }
 
 /// A call with the owner's token.
-fn token_call(rig: &Rig, tool: &str, arguments: &Value) -> Answer {
+pub(super) fn token_call(rig: &Rig, tool: &str, arguments: &Value) -> Answer {
     let token = format!("Bearer {}", rig.token());
     let headers = [("content-type", JSON), ("authorization", token.as_str())];
     let body = arguments.to_string();
@@ -57,7 +62,7 @@ fn token_call(rig: &Rig, tool: &str, arguments: &Value) -> Answer {
         .send("POST", &format!("/v1/{tool}"), &headers, body.as_bytes())
 }
 
-fn result(answer: &Answer) -> Value {
+pub(super) fn result(answer: &Answer) -> Value {
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()["result"].clone()
 }
@@ -265,10 +270,10 @@ fn what_a_tool_refuses_is_said_by_its_code() {
 #[test]
 fn two_workers_drain_a_board() {
     let mut rig = Rig::up();
-    let count = 200;
+    let count = 1_000;
     let mut text = canonical(&json!({"count": count, "format": "countersign.board/1"})) + "\n";
     for n in 0..count {
-        text += &(json!({"id": format!("T-{n:03}"), "title": "t"}).to_string() + "\n");
+        text += &(json!({"id": format!("T-{n:04}"), "title": "t"}).to_string() + "\n");
     }
     let digest = sha256(text.as_bytes()).to_hex();
     text += &json!({ "sha256": digest }).to_string();
@@ -277,7 +282,7 @@ fn two_workers_drain_a_board() {
         result(&token_call(&rig, "board_import", &asked))["applied"],
         count
     );
-    let taken: Vec<Vec<String>> = thread::scope(|scope| {
+    let taken: Vec<Vec<(String, u64)>> = thread::scope(|scope| {
         let rig = &rig;
         let work = move || {
             let checkin = json!({"role": "owner", "harness": {"name": "worker"}, "clock": "2026-11-29T13:00:00.000Z"});
@@ -298,17 +303,18 @@ fn two_workers_drain_a_board() {
                 );
                 let done = json!({"id": id, "outcome": "done", "fence": fence, "session_id": session, "wait": "sequenced"});
                 result(&token_call(rig, "board_resolve", &done));
-                taken.push(id.as_str().unwrap().to_owned());
+                taken.push((id.as_str().unwrap().to_owned(), fence.as_u64().unwrap()));
             }
         };
         let workers = [scope.spawn(work), scope.spawn(work)];
         workers.map(|worker| worker.join().unwrap()).into()
     });
-    let mut all = taken.concat();
-    all.sort_unstable();
-    let before = all.len();
-    all.dedup();
-    assert_eq!((before, all.len()), (200, 200), "each was taken once");
+    // Each worker's fences rise, and no item and no fence was given twice.
+    assert!(taken.iter().all(|by| by.is_sorted_by(|a, b| a.1 < b.1)));
+    let all: BTreeMap<String, u64> = taken.iter().flatten().cloned().collect();
+    let fences: BTreeSet<u64> = all.values().copied().collect();
+    let claims: usize = taken.iter().map(Vec::len).sum();
+    assert_eq!((claims, all.len(), fences.len()), (count, count, count));
     assert!(taken.iter().all(|by| !by.is_empty()), "both had work");
     rig.check();
     let parity = result(&token_call(

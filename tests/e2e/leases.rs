@@ -9,10 +9,9 @@ use std::{
 use serde_json::{Value, json};
 
 use super::sessions::{begin, within};
-use crate::rig::{Answer, Call, Http, JSON, Rig, key, seed};
+use crate::rig::{Answer, Call, Http, JSON, Rig, key, rounds, seed};
 
-/// 64 clients go for one resource, so many times.
-const ROUNDS: usize = 20;
+/// Clients that go for one resource.
 const RACERS: usize = 64;
 /// How long something that must come may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -98,13 +97,14 @@ fn b125_of_64_who_race_one_wins() {
         sessions.push(id.as_str().expect("an id").to_owned());
     }
     let gate = Arc::new(Barrier::new(RACERS));
+    let rounds = rounds(20);
     let racers: Vec<_> = (0..RACERS)
         .map(|n| {
             let (mut http, gate) = (rig.http(), gate.clone());
             let (name, session) = (names[n].to_owned(), sessions[n].clone());
             thread::spawn(move || {
                 let mut won = Vec::new();
-                for round in 0..ROUNDS {
+                for round in 0..rounds {
                     let call = within(&session, "ars_lease_acquire", item(&format!("{round}")));
                     gate.wait();
                     let answer = post(&mut http, &call, &name);
@@ -122,8 +122,12 @@ fn b125_of_64_who_race_one_wins() {
         .flat_map(|racer| racer.join().expect("a racer"));
     let mut won: Vec<(usize, Option<u64>)> = won.collect();
     won.sort_unstable();
-    let rounds: Vec<usize> = won.iter().map(|(round, _)| *round).collect();
-    assert_eq!(rounds, (0..ROUNDS).collect::<Vec<_>>(), "one winner each");
+    let with_winner: Vec<usize> = won.iter().map(|(round, _)| *round).collect();
+    assert_eq!(
+        with_winner,
+        (0..rounds).collect::<Vec<_>>(),
+        "one winner each"
+    );
     assert!(won.is_sorted_by(|a, b| a.1 < b.1), "fences rise: {won:?}");
     rig.check();
 }
@@ -198,7 +202,7 @@ fn what_a_kill_cut_off_is_asked_again_and_answered_with_the_first_result() {
     let mut rig = Rig::up();
     let sessions = agents(&mut rig, &["one", "two"], &json!({}));
     let mut random = seed("kills between commit and answer");
-    for round in 0..6 {
+    for round in 0..rounds(6) {
         let name = format!("{round}");
         let call = within(&sessions[0], "ars_lease_acquire", item(&name));
         let body = call.body(&key("one")).to_string();

@@ -2,8 +2,10 @@
 
 mod accounts;
 mod audit;
+mod between;
 mod board;
 mod bodies;
+mod check;
 mod config;
 mod disks;
 mod duplicates;
@@ -29,6 +31,7 @@ mod recovery;
 mod sessions;
 mod settings;
 mod shim;
+mod stranger;
 mod succession;
 mod tiles;
 mod tls;

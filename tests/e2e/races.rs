@@ -11,12 +11,12 @@ use std::{
 use countersign_verifier::leaf::Leaf;
 use serde_json::json;
 
-use crate::rig::{Call, JSON, Rig, key, receipt, receipts, spki};
+use crate::rig::{Call, JSON, Rig, key, receipt, receipts, rounds, spki};
 
 #[test]
 fn nothing_that_was_signed_by_a_revoked_key_comes_after_its_revocation() {
     let mut rig = Rig::up();
-    for round in 0..6 {
+    for round in 0..rounds(6) {
         let name = format!("agent-{round}");
         rig.enroll(&name, &key(&name));
         let id = key(&name).public().identity();
@@ -68,7 +68,7 @@ fn nothing_that_was_signed_by_a_revoked_key_comes_after_its_revocation() {
 #[test]
 fn of_two_who_ask_for_one_name_or_one_key_one_gets_it() {
     let mut rig = Rig::up();
-    for round in 0..25 {
+    for round in 0..rounds(25) {
         let name = format!("name-{round}");
         // One name for two keys, then one key under two names.
         let (one, two) = (key(&format!("{round} one")), key(&format!("{round} two")));
@@ -114,7 +114,8 @@ fn of_two_who_ask_for_one_name_or_one_key_one_gets_it() {
 fn one_nonce_at_once_is_one_operation() {
     let mut rig = Rig::up();
     let before = rig.size();
-    for round in 0..40 {
+    let rounds = rounds(40);
+    for round in 0..rounds {
         let arguments = json!({"name": format!("agent-{round}"), "public_key": spki(&key(&format!("{round}")))});
         let call = Call::new("identity_enroll", arguments);
         let barrier = Arc::new(Barrier::new(3));
@@ -135,5 +136,5 @@ fn one_nonce_at_once_is_one_operation() {
         );
     }
     rig.check();
-    assert_eq!(rig.size(), before + 40);
+    assert_eq!(rig.size(), before + rounds as u64);
 }

@@ -279,6 +279,58 @@ fn a_session_lives_by_itself_and_its_end_is_told() {
 }
 
 #[test]
+fn the_work_of_a_holder_that_was_killed_comes_back_at_its_time_and_not_before() {
+    let mut rig = Rig::up();
+    let owner = rig.owner();
+    let item = json!({"item": {"id": "T-1", "title": "t"}});
+    assert_eq!(rig.call("board_upsert", item).status, 200);
+    let mut shim = Shim::start(&mut rig, &["--ttl-s", "10"]);
+    shim.ask("initialize", json!({"protocolVersion": "2025-11-25"}));
+    let started = shim.done("ars_start", json!({}));
+    assert_eq!(started["result"]["item"]["id"], "T-1");
+    let id = started["result"]["session_id"]
+        .as_str()
+        .expect("a session")
+        .to_owned();
+    shim.signal(Signal::KILL);
+    shim.child.wait().expect("it is gone");
+    let due = session(&mut rig, &id)["expires_at"].clone();
+    let checkin = super::sessions::checkin(&json!({"role": "owner"}));
+    let begun = rig.call("ars_session_checkin", checkin).json();
+    let other = begun["result"]["session_id"]
+        .as_str()
+        .expect("a session")
+        .to_owned();
+    let call = |more: Value| Call {
+        session: Some(other.clone()),
+        ..Call::new("ars_lease_acquire", more)
+    };
+    // Held, until nobody has been heard of for as long as was agreed.
+    let asked = json!({"resource": "item:T-1"});
+    rig.call_as(&owner, &call(asked.clone()))
+        .problem(409, "LEASE_CONFLICT");
+    let mut waiting = asked;
+    waiting["wait_ms"] = 50_000.into();
+    let had = rig.call_as(&owner, &call(waiting));
+    assert_eq!(had.status, 200, "{}", had.text());
+    let had = had.json();
+    let (at, due) = (
+        had["entry"]["at"].as_str().expect("a time"),
+        due.as_str().expect("a time"),
+    );
+    assert!(at >= due, "granted at {at}, and it was held until {due}");
+    let fence = |of: &Value| of["result"]["fence"].as_u64();
+    assert!(fence(&had) > started["result"]["lease"]["fence"].as_u64());
+    // The log says who lost it, and why.
+    let leaves = rig.auditor.leaves().iter();
+    let told = leaves.filter(|leaf| {
+        let leaf = String::from_utf8_lossy(leaf);
+        leaf.contains("\"session_expired\"") && leaf.contains(&id)
+    });
+    assert_eq!(told.count(), 1);
+}
+
+#[test]
 fn a_key_that_nobody_has_enrolled_is_told_at_the_start() {
     let rig = Rig::up();
     let file = rig.scratch().join("stranger.key");

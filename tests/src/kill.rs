@@ -12,9 +12,10 @@ use std::{
 use countersign_verifier::key::PrivateKey;
 use serde_json::{Value, json};
 
-use crate::rig::{Answer, Call, Http, JSON, NDJSON, Rig, key, receipt, receipts, seed, spki};
+use crate::rig::{
+    Answer, Call, Http, JSON, NDJSON, Rig, key, receipt, receipts, rounds, seed, spki,
+};
 
-const ROUNDS: u64 = 20;
 const SUBMITTERS: u64 = 3;
 /// Receipts of one body of lines.
 const LINES: u64 = 40;
@@ -169,7 +170,7 @@ fn what_was_acknowledged_survives_every_kill() {
     let mut rig = Rig::up();
     rig.enroll("agent", &key("agent"));
     let mut all: Vec<Acknowledged> = Vec::new();
-    for n in 0..ROUNDS {
+    for n in 0..rounds(20) {
         let round = Round::default();
         let mut writers: Vec<_> = (0..SUBMITTERS)
             .map(|client| {

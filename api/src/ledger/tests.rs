@@ -24,9 +24,14 @@ use crate::{
     submit::{Budget, prepare_operation, prepare_receipt},
 };
 
+mod between;
+mod clock;
+mod frozen;
 mod leases;
 mod sessions;
 mod settings;
+mod story;
+mod tamper;
 
 const ORIGIN: &str = "localhost/dev";
 const START_MS: i128 = 1_700_000_000_000;
@@ -35,15 +40,15 @@ fn key(n: u8) -> PrivateKey {
     PrivateKey::from_secret(Algorithm::Ed25519, &[n; 32]).unwrap()
 }
 
-/// Both clocks, in milliseconds since the start.
-struct Hand(Mutex<i128>);
+/// Both clocks, in milliseconds since the start, and by how much somebody set the wall clock ahead.
+struct Hand(Mutex<i128>, Mutex<i128>);
 
 impl Clocks for Hand {
     fn read(&self) -> Reading {
         let ms = *self.0.lock().unwrap();
         Reading {
             boot_ns: ms * 1_000_000,
-            wall_ns: (START_MS + ms) * 1_000_000,
+            wall_ns: (START_MS + ms + *self.1.lock().unwrap()) * 1_000_000,
         }
     }
 }
@@ -78,7 +83,7 @@ fn signer() -> NoteSigner {
 impl Rig {
     fn new() -> Rig {
         let store = Arc::new(MemoryStore::new());
-        let clocks = Arc::new(Hand(Mutex::new(0)));
+        let clocks = Arc::new(Hand(Mutex::new(0), Mutex::new(0)));
         let log = Log::start(Options {
             origin: ORIGIN.into(),
             signer: signer(),
@@ -105,10 +110,22 @@ impl Rig {
     }
 
     fn now(&self) -> u64 {
-        u64::try_from(START_MS + *self.clocks.0.lock().unwrap()).unwrap()
+        let (ms, set) = (
+            *self.clocks.0.lock().unwrap(),
+            *self.clocks.1.lock().unwrap(),
+        );
+        u64::try_from(START_MS + ms + set).unwrap()
     }
 
     fn ask(&self, request: Request) -> Result<(u64, bool), Problem> {
+        match self.outcome(request) {
+            Outcome::Sequenced(leaf) => Ok((leaf.index, leaf.existing)),
+            Outcome::Refused(problem) => Err(problem),
+            Outcome::Stopped(stop) => panic!("{stop}"),
+        }
+    }
+
+    fn outcome(&self, request: Request) -> Outcome<Problem> {
         let pending = self
             .log
             .submit(vec![request], countersign_log::Until::Included)
@@ -121,11 +138,7 @@ impl Rig {
         let (mut outcomes, _) = runtime
             .block_on(pending.reached(Duration::from_secs(10)))
             .unwrap();
-        match outcomes.pop().unwrap() {
-            Outcome::Sequenced(leaf) => Ok((leaf.index, leaf.existing)),
-            Outcome::Refused(problem) => Err(problem),
-            Outcome::Stopped(stop) => panic!("{stop}"),
-        }
+        outcomes.pop().unwrap()
     }
 
     fn operation(&mut self, tool: &str, arguments: Value) -> Operation {
@@ -143,11 +156,13 @@ impl Rig {
     }
 
     fn send(&self, by: u8, operation: &Operation) -> Result<(u64, bool), Problem> {
+        self.ask(self.request(by, operation)?)
+    }
+
+    fn request(&self, by: u8, operation: &Operation) -> Result<Request, Problem> {
         let envelope = Envelope::sign(PAYLOAD_TYPE, &operation.to_json(), &[key(by)]);
-        self.ask(Request::Operation(Box::new(prepare_operation(
-            &self.state(),
-            envelope,
-        )?)))
+        let prepared = prepare_operation(&self.state(), envelope)?;
+        Ok(Request::Operation(Box::new(prepared)))
     }
 
     fn call(&mut self, by: u8, tool: &str, arguments: Value) -> Result<(u64, bool), Problem> {
@@ -212,7 +227,23 @@ impl Rig {
         };
         let mut replayed = ledger();
         for (index, leaf) in (0..).zip(leaves) {
+            let before = replayed.state.clone();
             replayed.replay(index, &leaf).unwrap();
+            let leaf = Leaf::parse(&leaf).unwrap();
+            if matches!(decision_of(&leaf), Ok(Recorded::Refused(..))) {
+                let (size, at) = (before.size, before.at);
+                let refusals = before.refusals.clone();
+                let unchanged = State {
+                    size,
+                    at,
+                    refusals,
+                    ..replayed.state.clone()
+                };
+                assert_eq!(
+                    unchanged, before,
+                    "leaf {index}: a refusal changes nothing but the refusals"
+                );
+            }
         }
         assert_eq!(replayed.state, state, "the live state is the replayed one");
         assert_eq!(

@@ -237,6 +237,12 @@ pub fn seed(what: &str) -> Random {
     Random(seed)
 }
 
+/// How many rounds a test makes that are `few` at every change: `SOAK` times as many, where that is set (`make soak`).
+pub fn rounds(few: usize) -> usize {
+    let times = std::env::var("SOAK").ok().and_then(|s| s.parse().ok());
+    few * times.unwrap_or(1)
+}
+
 /// SplitMix64: enough to spread a test over its cases.
 pub struct Random(u64);
 
