@@ -121,7 +121,7 @@ fn a_directory_is_checked_while_it_is_served_and_when_it_is_not() {
     let stopped = check(&dir, &[]);
     stopped.holds();
     let size = stopped.reports[0]["size"].as_u64().expect("a size");
-    assert_eq!(size as usize, rig.auditor.leaves().len());
+    assert_eq!(size, rig.auditor.leaves().len() as u64);
     assert_eq!(check(&dir, &["--account", "nobody"]).code, Some(2));
     assert_eq!(check(&rig.scratch(), &[]).code, Some(2));
     let lines = clean(countersign())
