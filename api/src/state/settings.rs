@@ -149,6 +149,27 @@ impl Settings {
     }
 }
 
+/// Settings that came after the first ones. A leaf names them only where they are not what they are at first: so a log from before they
+/// were there still says what its rules say.
+const LATER: &[&str] = &["leases_per_identity_max", "receipts_per_minute"];
+
+impl Settings {
+    fn whole(&self) -> Value {
+        // OK because a struct of numbers has a JSON form.
+        serde_json::to_value(self).expect("Settings::whole")
+    }
+
+    /// As a leaf records them.
+    #[must_use]
+    pub fn recorded(&self) -> Value {
+        let (mut all, first) = (self.whole(), Settings::default().whole());
+        if let Value::Object(members) = &mut all {
+            members.retain(|name, value| !LATER.contains(&name.as_str()) || first[name] != *value);
+        }
+        all
+    }
+}
+
 impl Ttl {
     /// With another time where nothing is asked, as near to it as can be had.
     #[must_use]
@@ -179,9 +200,7 @@ fn decide(state: &State, caller: &Caller<'_>, operation: &Operation, _at: At) ->
     if state.owner() != Some(caller.identity.id) {
         return Decided::refuse(Code::NotAllowed, "only the account's owner may do this");
     }
-    // OK because a struct of numbers has a JSON form.
-    let next = serde_json::to_value(&next).expect("settings::decide");
-    Decided::Applied(Map::new()).with("settings", next)
+    Decided::Applied(Map::new()).with("settings", next.recorded())
 }
 
 fn apply(
@@ -192,7 +211,12 @@ fn apply(
     _index: u64,
 ) -> Result<(), String> {
     let settings = effect.get("settings").ok_or("effect without settings")?;
-    state.settings = Settings::deserialize(settings).map_err(|e| e.to_string())?;
+    // What came later than the leaf is as it is at first.
+    let mut all = Settings::default().whole();
+    for (name, value) in settings.as_object().into_iter().flatten() {
+        all[name] = value.clone();
+    }
+    state.settings = Settings::deserialize(all).map_err(|e| e.to_string())?;
     Ok(())
 }
 
@@ -234,6 +258,45 @@ mod tests {
             assert!(why.starts_with(named), "{set}: {why}");
         }
         assert!(arguments::<Set>(&json!({"leases": 1})).is_err());
+    }
+
+    #[test]
+    fn a_leaf_names_a_later_setting_only_where_it_was_set() {
+        assert!(
+            LATER
+                .iter()
+                .all(|name| Settings::default().whole()[name].is_u64())
+        );
+        let names = |settings: &Settings| {
+            let recorded = settings.recorded();
+            LATER
+                .iter()
+                .filter(|name| recorded.get(**name).is_some())
+                .count()
+        };
+        assert_eq!(names(&Settings::default()), 0);
+        let set = after(json!({"receipts_per_minute": 7})).unwrap();
+        assert_eq!(
+            (names(&set), set.recorded()["receipts_per_minute"].as_u64()),
+            (1, Some(7))
+        );
+        // A leaf from before they were there.
+        let effect = json!({"settings": Settings::default().recorded()});
+        let mut state = State::default();
+        state.settings = set;
+        let operation = Operation {
+            tool: "settings_set".into(),
+            arguments: json!({}),
+            log: String::new(),
+            session: None,
+            nonce: String::new(),
+            issued_at: countersign_verifier::leaf::Millis(0),
+            prev: Vec::new(),
+            observed: None,
+        };
+        let by = IdentityId(countersign_verifier::hash::Hash([0; 32]));
+        apply(&mut state, by, &operation, effect.as_object().unwrap(), 1).unwrap();
+        assert_eq!(state.settings, Settings::default());
     }
 
     #[test]

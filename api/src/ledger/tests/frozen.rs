@@ -24,7 +24,9 @@ fn folder() -> PathBuf {
 /// Of each noun the SHA-256 of what a snapshot holds of it; nothing of those that hold nothing, so that a noun of a later release
 /// is no change.
 fn digests(state: &State) -> BTreeMap<String, String> {
-    let snapshot: Value = serde_json::from_slice(&state.to_snapshot()).unwrap();
+    let mut snapshot: Value = serde_json::from_slice(&state.to_snapshot()).unwrap();
+    // As leaves have them: without those of a later release that were never set.
+    snapshot["settings"] = state.settings.recorded();
     let members = snapshot.as_object().unwrap().iter();
     let holds = |value: &Value| match value {
         Value::Null => false,
