@@ -80,6 +80,12 @@ impl Shut {
     }
 }
 
+/// It may be that of an account that has not been opened yet, or does not open.
+fn untold() -> Problem {
+    let why = "whose token this is cannot be told yet: not every account here has been opened";
+    Problem::new(Code::Busy, why).retry_after(AGAIN_MS)
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -155,12 +161,34 @@ impl Accounts {
                 None => unknown = true,
             }
         }
-        if unknown {
-            let why =
-                "whose token this is cannot be told yet: not every account here has been opened";
-            return Err(Problem::new(Code::Busy, why).retry_after(AGAIN_MS));
+        match unknown {
+            true => Err(untold()),
+            false => Ok(None),
         }
-        Ok(None)
+    }
+
+    /// The accounts that have bound something with this SHA-256, ended bindings included: all, or the one that is named.
+    ///
+    /// # Errors
+    /// `NotFound` for a name of none, and `Busy` as in [`Accounts::of_token`].
+    pub fn binding(
+        &self,
+        sha256: &Hash,
+        named: Option<&str>,
+    ) -> Result<Vec<Arc<Account>>, Problem> {
+        let places = match named {
+            Some(name) => vec![self.place(name)?],
+            None => self.all(),
+        };
+        let mut found = Vec::new();
+        for place in places {
+            match place.has_token(sha256) {
+                Some(true) => found.push(self.open(&place)?),
+                Some(false) => {}
+                None => return Err(untold()),
+            }
+        }
+        Ok(found)
     }
 
     /// What is known of the account of this name without opening it.

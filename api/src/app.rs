@@ -25,8 +25,10 @@ use crate::{
     data_dir::DataDir,
     doors::http::Room,
     error::{Code, Problem},
+    issuer::{Issuer, Now},
     metrics::Metrics,
     quota::Quotas,
+    watchers::Watchers,
 };
 
 /// Everything that a request can need.
@@ -47,8 +49,10 @@ pub struct App {
     pub gate: Arc<Semaphore>,
     /// Memory for the bodies of requests.
     pub(crate) room: Arc<Room>,
-    /// One permit a watcher of events.
-    pub watchers: Arc<Semaphore>,
+    /// Who watches events.
+    pub(crate) watchers: Watchers,
+    /// Whose tokens are taken at `POST /mcp` besides our own.
+    pub(crate) issuer: Option<Issuer>,
     url: OnceLock<String>,
     stop: OnceLock<watch::Receiver<bool>>,
     owner_token: Option<Hash>,
@@ -149,7 +153,8 @@ impl App {
         };
         let gate = Arc::new(Semaphore::new(config.limits.requests));
         let room = Room::new(config.limits.body_memory_bytes);
-        let watchers = Arc::new(Semaphore::new(config.limits.watchers));
+        let watchers = Watchers::new(&config.limits);
+        let issuer = Issuer::of(&config.mcp);
         Ok(App {
             config,
             dir,
@@ -160,6 +165,7 @@ impl App {
             gate,
             room,
             watchers,
+            issuer,
             url: OnceLock::new(),
             stop: OnceLock::new(),
             owner_token,
@@ -231,6 +237,14 @@ impl App {
         u64::try_from(self.clocks.read().boot_ns / 1_000_000).unwrap_or(0)
     }
 
+    /// Both of them.
+    pub(crate) fn now(&self) -> Now {
+        Now {
+            wall_ms: self.now_ms(),
+            boot_ms: self.boot_ms(),
+        }
+    }
+
     /// The owner's private key lies on this machine: whoever runs the service could sign for the owner.
     #[must_use]
     pub fn owner_is_forgeable(&self) -> bool {
@@ -263,6 +277,8 @@ impl App {
             "requests_max": self.config.limits.requests,
             "body_memory_bytes": self.config.limits.body_memory_bytes,
             "watchers_max": self.config.limits.watchers,
+            "watchers_per_account_max": self.config.limits.watchers_per_account,
+            "watchers_per_identity_max": self.config.limits.watchers_per_identity,
             "request_timeout_s": self.config.limits.request_timeout_s,
         })
     }

@@ -68,6 +68,8 @@ codes! {
     NotAllowed          "NOT_ALLOWED"          403 false "The identity may not do this"
     ReviewRequired      "REVIEW_REQUIRED"      403 false "The item must be accepted by somebody who may review"
     AccountMismatch     "ACCOUNT_MISMATCH"     403 false "The operation and the request name different accounts"
+    SubjectUnknown      "SUBJECT_UNKNOWN"      403 false "The token is good, and no identity here is bound to its subject"
+    ScopeMissing        "SCOPE_MISSING"        403 false "The token is good, and not for this scope"
     NotYours            "NOT_YOURS"            403 false "It belongs to another identity"
     NotHolder           "NOT_HOLDER"           403 false "The lease is held by another identity, or in another session"
     RoleUnknown         "ROLE_UNKNOWN"         404 false "Nobody in this account has this role"

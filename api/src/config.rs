@@ -4,6 +4,7 @@
 //! a setting that is silently not in force is worse than a start that fails. Nested keys use `__` in the environment:
 //! `COUNTERSIGN_TLS__CERT`. Only this module reads the environment (and the command line's own variables, through its parser).
 
+mod mcp;
 mod over;
 
 use std::{
@@ -86,6 +87,10 @@ pub struct Limits {
     pub write_timeout_s: u64,
     /// Watchers of `GET /v1/events`; one more is told to come again (503).
     pub watchers: usize,
+    /// Of these, those of one account; one more is told so (429).
+    pub watchers_per_account: usize,
+    /// Of these, those of one identity, whatever its tokens; one more is told so (429).
+    pub watchers_per_identity: usize,
     /// How long a stop waits for requests that are being answered, in seconds.
     pub shutdown_timeout_s: u64,
 }
@@ -156,17 +161,36 @@ impl Default for Limits {
             request_timeout_s: 60,
             write_timeout_s: 30,
             watchers: 256,
+            watchers_per_account: 128,
+            watchers_per_identity: 16,
             shutdown_timeout_s: 30,
         }
     }
 }
 
 /// The door for clients of the Model Context Protocol.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Mcp {
     /// Pages that may ask, by origin (`https://tools.example.com`), besides the service's own and, where it is on this machine, those of this machine.
     pub origins: Vec<String>,
+    /// The issuer whose JSON Web Tokens are taken besides the service's own tokens (`https://login.example.com`), word for word as its tokens name it; absent: none.
+    pub authorization_server: Option<String>,
+    /// The claim of such a token that names its subject; `countersign token bind` says which seat a subject is.
+    pub subject_claim: String,
+    /// What such a token must be good for, each of them; clients are told to ask for these.
+    pub scopes: Vec<String>,
+}
+
+impl Default for Mcp {
+    fn default() -> Mcp {
+        Mcp {
+            origins: Vec::new(),
+            authorization_server: None,
+            subject_claim: "sub".into(),
+            scopes: Vec::new(),
+        }
+    }
 }
 
 /// How the witnesses of an account's policy are asked.
@@ -334,6 +358,7 @@ impl Config {
                 "public_url: such as https://log.example.com, without a slash at the end".into(),
             );
         }
+        self.mcp.check()?;
         if !(1..=200).contains(&self.accounts.open_max) {
             return Err("accounts.open_max: 1 to 200".into());
         }

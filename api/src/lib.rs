@@ -36,6 +36,8 @@ pub mod foreign;
 #[cfg(feature = "service")]
 pub mod init;
 #[cfg(feature = "service")]
+pub mod issuer;
+#[cfg(feature = "service")]
 pub mod ledger;
 #[cfg(feature = "service")]
 pub mod limits;
@@ -73,5 +75,7 @@ pub mod tools;
 pub mod trace;
 #[cfg(feature = "service")]
 pub mod versions;
+#[cfg(feature = "service")]
+mod watchers;
 #[cfg(feature = "service")]
 mod witnessing;

@@ -225,7 +225,7 @@ fn http() -> String {
         crate::limits::DEADLINE_MS
     );
     out.push_str(
-        "| `header_bytes_max`, `connections_max`, `requests_max`, `watchers_max`, `request_timeout_s` | \
+        "| `header_bytes_max`, `connections_max`, `requests_max`, `watchers_max`, `watchers_per_account_max`, `watchers_per_identity_max`, `request_timeout_s` | \
          [configuration.md](configuration.md) | |\n",
     );
     out

@@ -155,7 +155,11 @@ struct Watcher(BufReader<TcpStream>);
 
 impl Watcher {
     fn new(rig: &Rig, target: &str, more: &[(&str, &str)]) -> Watcher {
-        let token = format!("Bearer {}", rig.token());
+        Watcher::with(rig, &rig.token(), target, more)
+    }
+
+    fn with(rig: &Rig, token: &str, target: &str, more: &[(&str, &str)]) -> Watcher {
+        let token = format!("Bearer {token}");
         let mut headers = vec![("authorization", token.as_str())];
         headers.extend(more);
         let mut stream = TcpStream::connect(rig.service.address).expect("a connection");
@@ -191,11 +195,12 @@ impl Watcher {
         }
     }
 
-    /// Waits until the stream ends.
-    fn end(mut self) {
+    /// Waits until the stream ends. What came before that.
+    fn end(mut self) -> String {
         let mut rest = Vec::new();
         // Cut, or ended as it should: it ends.
         let _ = self.0.read_to_end(&mut rest);
+        String::from_utf8_lossy(&rest).into_owned()
     }
 }
 
@@ -256,6 +261,66 @@ fn who_may_watch_and_how_many() {
         );
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// A token of the agent's.
+fn token_of(rig: &mut Rig, text: &str) -> String {
+    let id = key("agent").public().identity();
+    let hash = crate::rig::hex(text.as_bytes());
+    let asked = json!({"identity": id.to_string(), "token_sha256": hash});
+    let made = rig.call("token_new", asked);
+    assert_eq!(made.status, 200, "{}", made.text());
+    text.to_owned()
+}
+
+#[test]
+fn a_watcher_whose_identity_is_revoked_sees_nothing_further() {
+    let mut rig = four_leaves();
+    let (kept, ended) = (format!("cst_{:0>43}", 1), format!("cst_{:0>43}", 2));
+    let (kept, ended) = (token_of(&mut rig, &kept), token_of(&mut rig, &ended));
+    let mut owner = Watcher::new(&rig, "/v1/events", &[]);
+    let by_ended_token = Watcher::with(&rig, &ended, "/v1/events", &[]);
+    let mut by_identity = Watcher::with(&rig, &kept, "/v1/events?after=5", &[]);
+    // A token that is revoked ends its own stream alone.
+    let revoked = rig.call(
+        "token_revoke",
+        json!({"token_sha256": crate::rig::hex(ended.as_bytes())}),
+    );
+    assert_eq!(revoked.status, 200, "{}", revoked.text());
+    assert!(!by_ended_token.end().contains("data:"));
+    assert_eq!(by_identity.next().0, 6);
+    let id = key("agent").public().identity();
+    let revoked = rig.call("identity_revoke", json!({"identity": id.to_string()}));
+    assert_eq!(revoked.status, 200, "{}", revoked.text());
+    rig.call("head_list", json!({}));
+    let rest = by_identity.end();
+    assert!(!rest.contains("data:"), "{rest}");
+    // Somebody else goes on.
+    assert_eq!([owner.next().0, owner.next().0], [6, 7]);
+}
+
+#[test]
+fn one_identity_takes_its_part_of_the_watchers_and_one_account_its_own() {
+    let mut rig =
+        Rig::with("[limits]\nwatchers = 9\nwatchers_per_account = 3\nwatchers_per_identity = 2\n");
+    rig.enroll("agent", &key("agent"));
+    let tokens = [1, 2].map(|n| format!("cst_{n:0>43}"));
+    let tokens = tokens.map(|text| token_of(&mut rig, &text));
+    let refused = |rig: &Rig, token: &str, name: &str| {
+        let bearer = format!("Bearer {token}");
+        let headers = [("authorization", bearer.as_str())];
+        let answer = rig.http().send("GET", "/v1/events", &headers, b"");
+        assert!(answer.header("retry-after").is_some());
+        let detail = answer.problem(429, "RATE_LIMITED");
+        assert_eq!(detail["name"], name);
+    };
+    // Its two tokens are one identity.
+    let _watchers = tokens
+        .clone()
+        .map(|token| Watcher::with(&rig, &token, "/v1/events", &[]));
+    refused(&rig, &tokens[0], "watchers_per_identity_max");
+    let _owner = Watcher::new(&rig, "/v1/events", &[]);
+    refused(&rig, &rig.token(), "watchers_per_account_max");
 }
 
 /// Whether a watcher is taken.

@@ -19,6 +19,7 @@ mod lifecycle;
 mod log_read;
 mod mcp;
 mod ndjson;
+mod oauth;
 mod operations;
 mod pins;
 mod policy;

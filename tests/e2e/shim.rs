@@ -347,3 +347,63 @@ fn a_key_that_nobody_has_enrolled_is_told_at_the_start() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("SIGNER_UNKNOWN"), "{said}");
 }
+
+#[test]
+fn the_list_is_what_the_policy_leaves_to_the_identity() {
+    let mut rig = Rig::up();
+    let mut shim = Shim::start(&mut rig, &[]);
+    let id = key("agent").public().identity().to_string();
+    let token = format!("cst_{:0>43}", 7);
+    let asked = json!({"identity": id, "token_sha256": crate::rig::hex(token.as_bytes())});
+    let made = rig.call("token_new", asked);
+    assert_eq!(made.status, 200, "{}", made.text());
+    let names = |listed: &Value| -> Vec<String> {
+        let tools = listed["result"]["tools"].as_array().expect("tools");
+        let names = tools.iter().filter_map(|tool| tool["name"].as_str());
+        names.map(str::to_owned).collect()
+    };
+    // What a key of a session never signs is on the list of the identity's token, which is that of an agent_key.
+    let own_key = [
+        "identity_enroll",
+        "identity_rotate",
+        "identity_revoke",
+        "receipt_policy",
+        "policy_set",
+        "token_new",
+        "head_track",
+        "settings_set",
+        "log_close",
+    ];
+    let by_token = |rig: &Rig| {
+        let bearer = format!("Bearer {token}");
+        let headers = [
+            ("content-type", "application/json"),
+            ("authorization", bearer.as_str()),
+            ("mcp-protocol-version", "2025-11-25"),
+        ];
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
+        let listed = rig
+            .http()
+            .send("POST", "/mcp", &headers, body.as_bytes())
+            .json();
+        let mut names = names(&listed);
+        names.retain(|name| !own_key.contains(&name.as_str()));
+        names
+    };
+    let before = names(&shim.ask("tools/list", json!({})));
+    assert_eq!(before, by_token(&rig));
+    assert!(before.contains(&"board_import".into()));
+    let policy = r#"
+        permit (principal, action, resource);
+        forbid (principal, action == Action::"board_import", resource) unless { principal.roles.contains("owner") };
+        forbid (principal, action == Action::"ars_lease_acquire", resource) unless { principal.roles.contains("owner") };
+    "#;
+    let set = rig.call("policy_set", json!({"text": policy}));
+    assert_eq!(set.status, 200, "{}", set.text());
+    let after = names(&shim.ask("tools/list", json!({})));
+    assert_eq!(after, by_token(&rig));
+    for gone in ["board_import", "ars_lease_acquire"] {
+        assert!(!after.contains(&gone.into()), "{gone}");
+    }
+    shim.end();
+}

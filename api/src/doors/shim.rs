@@ -10,9 +10,9 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::{
-    sync::{Notify, RwLock},
+    sync::{Mutex, Notify, RwLock},
     time::Instant,
 };
 
@@ -49,6 +49,8 @@ pub struct Shim {
     /// The client has written something, so that something may have been left undone.
     wrote: AtomicBool,
     begun: Notify,
+    /// The tools that the service last said this identity may call.
+    offered: Mutex<Option<Vec<String>>>,
 }
 
 impl Shim {
@@ -64,6 +66,7 @@ impl Shim {
             over: AtomicBool::new(false),
             wrote: AtomicBool::new(false),
             begun: Notify::new(),
+            offered: Mutex::new(None),
         })
     }
 
@@ -256,6 +259,29 @@ impl Carrier for Shim {
             self.renew(&before).await.map_err(problem)?;
         }
         self.signed(tool, members).await
+    }
+
+    async fn offered(&self) -> Option<Vec<String>> {
+        let asked = {
+            let agent = self.agent.read().await;
+            agent.call("policy_get", json!({})).await
+        };
+        let names = asked.ok().and_then(|answer| {
+            let names = answer.result.get("offered")?.as_array()?;
+            Some(
+                names
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect(),
+            )
+        });
+        // Between two sessions nothing can be asked: what was known before is shown.
+        let mut known = self.offered.lock().await;
+        if names.is_some() {
+            known.clone_from(&names);
+        }
+        known.clone()
     }
 }
 

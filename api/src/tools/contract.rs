@@ -10,7 +10,7 @@ fn common(tool: &Tool) -> Map<String, Value> {
     let mut add = |name: &str, schema: Value| members.insert(name.into(), schema);
     add(
         "session_id",
-        json!({"type": "string", "description": "The session that this call is part of: a name, never a credential."}),
+        json!({"type": "string", "minLength": 1, "description": "The session that this call is part of: a name, never a credential."}),
     );
     add(
         "signed",
@@ -43,11 +43,28 @@ fn common(tool: &Tool) -> Map<String, Value> {
 pub fn call(tool: &Tool) -> Value {
     let mut schema = (tool.arguments)();
     plain(&mut schema);
+    with_common(schema, common(tool))
+}
+
+/// The same with all that is taken: what may be left out may be `null`.
+#[must_use]
+pub fn call_with_null(tool: &Tool) -> Value {
+    let mut members = common(tool);
+    for of in members.values_mut() {
+        if let Some(Value::Array(values)) = of.get_mut("enum") {
+            values.push(Value::Null);
+        }
+        of["type"] = json!([of["type"], "null"]);
+    }
+    with_common((tool.arguments)(), members)
+}
+
+fn with_common(mut schema: Value, common: Map<String, Value>) -> Value {
     if !schema["properties"].is_object() {
         schema["properties"] = json!({});
     }
     if let Some(members) = schema["properties"].as_object_mut() {
-        for (name, of) in common(tool) {
+        for (name, of) in common {
             // A tool that has an argument of this name says more about it.
             members.entry(name).or_insert(of);
         }
@@ -92,6 +109,33 @@ fn one_form(members: &mut Map<String, Value>) {
             members.entry(name).or_insert(of);
         }
     }
+}
+
+/// What is signed: a DSSE envelope.
+#[must_use]
+pub fn envelope() -> Value {
+    let base64 = "^[A-Za-z0-9+/]*={0,2}$";
+    json!({
+        "type": "object",
+        "properties": {
+            "payloadType": {"type": "string", "minLength": 1},
+            "payload": {"type": "string", "pattern": base64},
+            "signatures": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": countersign_verifier::limits::SIGNATURES_MAX,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "keyid": {"type": "string"},
+                        "sig": {"type": "string", "pattern": base64},
+                    },
+                    "required": ["sig"],
+                },
+            },
+        },
+        "required": ["payloadType", "payload", "signatures"],
+    })
 }
 
 /// The leaf of a write, as it is answered.

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Handler, Hints, Tool, View,
+    Handler, Hints, TOOLS, Tool, View,
     define::{any_object, schema},
+    is_offered,
 };
 use crate::{error::Problem, state::policy::Set};
 
@@ -25,12 +26,14 @@ struct InForce {
     sha256: String,
     /// The leaf that set it; null while the starter policy is in force.
     set_index: Option<u64>,
+    /// The tools that whoever asks is shown: what else it would be refused, whatever it asks for.
+    offered: Vec<&'static str>,
 }
 
 /// `policy_get`.
 pub const GET: Tool = Tool {
     name: "policy_get",
-    summary: "The account's policy: what each identity may do, as Cedar text.",
+    summary: "The account's policy: what each identity may do, as Cedar text; and the tools that it leaves the caller.",
     arguments: schema::<Get>,
     result: schema::<InForce>,
     example: "{}",
@@ -52,7 +55,10 @@ pub const SET: Tool = Tool {
 fn get(view: &View<'_>, _: &Value) -> Result<Value, Problem> {
     let rules = &view.state.rules;
     let text = rules.policy.text().to_owned();
+    let caller = view.caller.map(|identity| (view.state, identity));
+    let offered = TOOLS.iter().filter(|tool| is_offered(tool, caller));
     let shown = InForce {
+        offered: offered.map(|tool| tool.name).collect(),
         sha256: sha256(text.as_bytes()).to_hex(),
         set_index: rules.set,
         text,

@@ -1,5 +1,6 @@
 //! `countersign token`: who may ask without signing.
 
+mod bind;
 mod list;
 mod new;
 mod revoke;
@@ -18,6 +19,7 @@ pub struct TokenArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     New(new::NewArgs),
+    Bind(bind::BindArgs),
     Revoke(revoke::RevokeArgs),
     List(list::ListArgs),
 }
@@ -30,6 +32,7 @@ pub fn run(args: &TokenArgs) -> anyhow::Result<ExitCode> {
     super::block_on(async {
         match &args.command {
             Command::New(args) => new::run(args).await,
+            Command::Bind(args) => bind::run(args).await,
             Command::Revoke(args) => revoke::run(args).await,
             Command::List(args) => list::run(args).await,
         }

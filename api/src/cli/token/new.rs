@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use countersign_verifier::{hash::sha256, leaf::Class};
+use countersign_verifier::{hash::sha256, key::PrivateKey, leaf::Class};
 use serde_json::{Value, json};
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
         enrol::find,
         out,
         out::Out,
-        place::{KeyArg, Place},
+        place::{KeyArg, Place, Service},
         tool::{self, WaitArgs},
     },
     data_dir::write_secret,
@@ -50,37 +50,8 @@ pub struct NewArgs {
 pub(super) async fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
     let caller = args.key.read(&args.place.site.dir)?;
     let service = args.key.service(&args.place).await?;
-    let there = find(&service, Some(&caller), |row| {
-        row.name.eq_ignore_ascii_case(&args.name)
-    });
-    let identity = match there.await? {
-        Some(row) if !args.roles.is_empty() => bail!(
-            "{} is enrolled already ({}); --role is for a new seat",
-            row.name,
-            row.identity
-        ),
-        Some(row) => row.identity,
-        None => {
-            let asked = json!({"name": args.name});
-            let seat = tool::read(&service, Some(&caller), "seat_get", asked).await?;
-            let member = |name: &str| seat.result.get(name).cloned().unwrap_or(Value::Null);
-            let mut arguments = json!({
-                "name": args.name,
-                "public_key": member("public_key"),
-                "possession": member("possession"),
-                "class": Class::SeatKey.name(),
-            });
-            if !args.roles.is_empty() {
-                arguments["roles"] = args.roles.clone().into();
-            }
-            let call = ("identity_enroll", arguments);
-            let answer = tool::write(&service, &caller, call, None, args.wait).await?;
-            let identity = answer.result.get("identity").and_then(Value::as_str);
-            identity
-                .context("the answer to identity_enroll names no identity")?
-                .to_owned()
-        }
-    };
+    let seat = (args.name.as_str(), args.roles.as_slice());
+    let identity = seat_of(&service, &caller, seat, args.wait).await?;
     let token = init::token().context("no randomness")?;
     let mut arguments =
         json!({"identity": identity, "token_sha256": sha256(token.as_bytes()).to_hex()});
@@ -114,4 +85,41 @@ pub(super) async fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         Out::stdout().line(&token)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The identity of this name; a seat, enrolled now, where there is none. Roles are those of a new one.
+pub(super) async fn seat_of(
+    service: &Service,
+    caller: &PrivateKey,
+    (name, roles): (&str, &[String]),
+    wait: WaitArgs,
+) -> anyhow::Result<String> {
+    let there = find(service, Some(caller), |row| {
+        row.name.eq_ignore_ascii_case(name)
+    });
+    match there.await? {
+        Some(row) if !roles.is_empty() => bail!(
+            "{} is enrolled already ({}); --role is for a new seat",
+            row.name,
+            row.identity
+        ),
+        Some(row) => return Ok(row.identity),
+        None => {}
+    }
+    let seat = tool::read(service, Some(caller), "seat_get", json!({"name": name})).await?;
+    let member = |name: &str| seat.result.get(name).cloned().unwrap_or(Value::Null);
+    let mut arguments = json!({
+        "name": name,
+        "public_key": member("public_key"),
+        "possession": member("possession"),
+        "class": Class::SeatKey.name(),
+    });
+    if !roles.is_empty() {
+        arguments["roles"] = roles.into();
+    }
+    let call = ("identity_enroll", arguments);
+    let answer = tool::write(service, caller, call, None, wait).await?;
+    let identity = answer.result.get("identity").and_then(Value::as_str);
+    let identity = identity.context("the answer to identity_enroll names no identity")?;
+    Ok(identity.to_owned())
 }

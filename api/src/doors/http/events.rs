@@ -10,7 +10,7 @@ use axum::{
 use countersign_log::Progress;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 
 use super::{Shared, logs::parameters, token};
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
     ledger::may_see,
     query::{self, leaves},
     tools::log_read,
+    watchers::Place,
 };
 
 /// A watcher hears something at least this often; then also whether its token is still good.
@@ -62,10 +63,11 @@ fn begin(
     may_watch(&account, &bearer)?;
     let size = account.reader().published().head.size;
     let next = first(&headers, asked.after, size)?;
-    let Ok(place) = app.watchers.clone().try_acquire_owned() else {
-        let why = "as many watch as may; see `watchers_max` in /health";
-        return Err(Problem::new(Code::Busy, why).retry_after(5_000));
+    let who = match &bearer {
+        Bearer::Owner => None,
+        Bearer::Identity(_, identity) => Some(*identity),
     };
+    let place = app.watchers.take(&account.origin, who)?;
     let (events, answer) = stream::open();
     tokio::spawn(follow(app, account, headers, (next, events, place)));
     Ok(answer)
@@ -102,7 +104,7 @@ async fn follow(
     app: Arc<App>,
     account: Arc<Account>,
     headers: HeaderMap,
-    (mut next, events, _place): (u64, Events, OwnedSemaphorePermit),
+    (mut next, events, _place): (u64, Events, Place),
 ) {
     let mut progress = account.reader().progress();
     loop {

@@ -66,6 +66,14 @@ pub fn router(app: Shared) -> Router {
         .route("/openapi.json", get(openapi::served))
         .route("/metrics", get(health::metrics))
         .route("/mcp", any(mcp::door))
+        .route(
+            "/.well-known/oauth-protected-resource",
+            get(mcp::protected_resource),
+        )
+        .route(
+            "/.well-known/oauth-protected-resource/mcp",
+            get(mcp::protected_resource),
+        )
         .route("/v1/events", get(events::events))
         .route("/v1/{tool}", post(tools::call).fallback(method))
         .nest("/log/{account}", log)

@@ -117,10 +117,15 @@ pub(super) fn listed(bearer: &Bearer) -> Value {
 }
 
 /// The same for this identity; `None`: for whoever signs with a key that is not an identity's own.
-pub(super) fn listed_to(caller: Option<(&State, &Identity)>) -> Value {
+fn listed_to(caller: Option<(&State, &Identity)>) -> Value {
+    listed_of(|tool| is_offered(tool, caller))
+}
+
+/// The tools that are shown.
+pub(super) fn listed_of(is_shown: impl Fn(&Tool) -> bool) -> Value {
     static ROWS: OnceLock<Vec<(&Tool, Value)>> = OnceLock::new();
     let rows = ROWS.get_or_init(|| TOOLS.iter().map(|tool| (tool, row(tool))).collect());
-    let offered = rows.iter().filter(|(tool, _)| is_offered(tool, caller));
+    let offered = rows.iter().filter(|(tool, _)| is_shown(tool));
     let tools: Vec<&Value> = offered.map(|(_, row)| row).collect();
     json!({"tools": tools, "ttlMs": LIST_TTL_MS, "cacheScope": "private"})
 }

@@ -9,6 +9,7 @@ mod answers;
 mod call;
 mod era;
 mod message;
+mod oauth;
 pub mod stdio;
 
 use std::sync::Arc;
@@ -27,9 +28,11 @@ use self::{
     message::{Fault, METHOD, Message, PARAMS},
 };
 use super::{
-    auth::{Bearer, bearer},
+    auth::{Bearer, bearer_or_subject},
     http::body,
 };
+pub(super) use oauth::protected_resource;
+
 use crate::{
     app::App,
     error::{Code, Problem},
@@ -56,19 +59,8 @@ pub(super) async fn door(
     named: Result<Query<Named>, QueryRejection>,
     request: Request,
 ) -> Response {
-    take(&app, named, request).await.unwrap_or_else(refused)
-}
-
-/// A refusal of HTTP's. RFC 6750 has no error code where no token came, but clients of MCP look for one.
-fn refused(problem: Problem) -> Response {
-    let mut answer = problem.into_response();
-    if answer.status() == StatusCode::UNAUTHORIZED {
-        let challenge = HeaderValue::from_static("Bearer error=\"invalid_token\"");
-        answer
-            .headers_mut()
-            .insert(header::WWW_AUTHENTICATE, challenge);
-    }
-    answer
+    let answer = take(&app, named, request).await;
+    answer.unwrap_or_else(|problem| oauth::refused(&app, problem))
 }
 
 async fn take(
@@ -91,8 +83,9 @@ async fn take(
     }
     let Query(named) =
         named.map_err(|e| Problem::new(Code::Malformed, format!("query: {}", e.body_text())))?;
+    let bearer = bearer_or_subject(app, request.headers(), named.account.as_deref()).await;
     let caller = Caller {
-        bearer: bearer(app, request.headers()).map_err(with_help)?,
+        bearer: bearer.map_err(with_help)?,
         account: named.account,
     };
     let accepts = Accepts::of(request.headers());
@@ -171,6 +164,9 @@ fn no_token() -> Problem {
 
 /// How one comes by a token.
 fn with_help(problem: Problem) -> Problem {
+    if !matches!(problem.code, Code::TokenInvalid | Code::KeyRequired) {
+        return problem;
+    }
     problem.with(
         "help",
         "`countersign token new NAME` makes one, where the owner's key is; the owner's own is in the data directory, owner.token",

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     error::Problem,
     limits::BODY_BYTES_MAX,
-    tools::{Tool, find, tool_hint},
+    tools::{Tool, find, is_offered, tool_hint},
 };
 
 /// A call that takes longer says so this often.
@@ -36,6 +36,9 @@ pub trait Carrier: Send + Sync + 'static {
         tool: &'static Tool,
         members: Map<String, Value>,
     ) -> impl Future<Output = Result<Value, Value>> + Send;
+
+    /// The names of the tools that whoever asks may call; `None` where that cannot be told.
+    fn offered(&self) -> impl Future<Output = Option<Vec<String>>> + Send;
 }
 
 /// Answers what comes in until the input ends and every call has its answer.
@@ -58,12 +61,16 @@ pub async fn serve<C: Carrier>(
                 let _ = answers.send(text).await;
                 continue;
             }
-            Taken::Call(call) => carry(carrier.clone(), call, answers.clone()),
+            Taken::List(form) => Either::List(list(carrier.clone(), form, answers.clone())),
+            Taken::Call(call) => Either::Call(carry(carrier.clone(), call, answers.clone())),
         };
         if calls.len() >= CALLS_MAX {
             calls.join_next().await;
         }
-        calls.spawn(work);
+        match work {
+            Either::List(work) => calls.spawn(work),
+            Either::Call(work) => calls.spawn(work),
+        };
     }
     while calls.join_next().await.is_some() {}
     drop(answers);
@@ -118,10 +125,17 @@ async fn write(
     Ok(())
 }
 
+/// What takes a while: each is a type of its own.
+enum Either<L, C> {
+    List(L),
+    Call(C),
+}
+
 /// What a line asks for.
 enum Taken {
     Nothing,
     Answer(String),
+    List(Box<Answers>),
     Call(Box<Asked>),
 }
 
@@ -168,7 +182,7 @@ fn take(line: &[u8]) -> Taken {
         (_, "tools/list") if message.params.cursor.is_some() => {
             return fault(Fault::new(PARAMS, "cursor: the list has one page"));
         }
-        (_, "tools/list") => answers::listed_to(None),
+        (_, "tools/list") => return Taken::List(Box::new(answers)),
         (_, "tools/call") => {
             return match call(&message, answers) {
                 Ok(asked) => Taken::Call(Box::new(asked)),
@@ -200,6 +214,17 @@ fn call(message: &Message<'_>, answers: Answers) -> Result<Asked, Fault> {
         answers,
         progress: token.cloned(),
     })
+}
+
+/// The list of tools, as the account's policy leaves them to whoever asks. Where that cannot be told all are listed that a key of a
+/// session can sign for: what is refused is refused when it is called.
+async fn list<C: Carrier>(carrier: Arc<C>, answers: Box<Answers>, to: mpsc::Sender<String>) {
+    let names = carrier.offered().await;
+    let result = answers::listed_of(|tool| {
+        let leaves = |names: &Vec<String>| names.iter().any(|name| name == tool.name);
+        is_offered(tool, None) && names.as_ref().is_none_or(leaves)
+    });
+    let _ = to.send(answers.text(result)).await;
 }
 
 /// Carries a call, and says that it goes on while it takes long.

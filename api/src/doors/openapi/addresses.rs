@@ -1,17 +1,43 @@
 //! The addresses beside the tools. docs/reference/http.md says the same at length.
 
+/// A parameter: its name, what it may be, whether it must be given.
+type Parameter = (&'static str, Kind, bool);
+
+/// What a parameter may be.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// A name.
+    Text,
+    /// A whole number, 0 or more.
+    Number,
+    /// The same, or -1.
+    Position,
+    /// How long to wait, in milliseconds.
+    Deadline,
+    /// SHA-256 in hexadecimal.
+    Hash,
+    /// Indexes, ascending, between commas.
+    Indexes,
+    /// How far a write has to be.
+    Wait,
+    /// What the answer holds besides.
+    Include,
+}
+
 /// One address.
 pub(super) struct Address {
     pub method: &'static str,
     pub path: &'static str,
     pub family: &'static str,
     pub summary: &'static str,
-    /// Name, JSON type, whether it must be given.
-    pub query: &'static [(&'static str, &'static str, bool)],
+    /// Name, what it may be, whether it must be given.
+    pub query: &'static [Parameter],
     /// Media types that it takes.
     pub body: &'static [&'static str],
     /// Media types that it answers with.
     pub answer: &'static [&'static str],
+    /// Media types that it refuses with besides that of problems: what its clients read is older than these.
+    pub refusal: &'static [&'static str],
     /// Whether it asks for no token; what is under `/log/<account>/` does where the account is private.
     pub open: bool,
 }
@@ -23,17 +49,17 @@ const EVENTS: &str = "text/event-stream";
 const NDJSON: &str = "application/x-ndjson";
 
 /// What every write outside the tools takes.
-const ASK: &[(&str, &str, bool)] = &[
-    ("wait", "string", false),
-    ("deadline_ms", "integer", false),
-    ("include", "string", false),
+const ASK: &[Parameter] = &[
+    ("wait", Kind::Wait, false),
+    ("deadline_ms", Kind::Deadline, false),
+    ("include", Kind::Include, false),
 ];
 
 const fn get(
     family: &'static str,
     path: &'static str,
     summary: &'static str,
-    query: &'static [(&'static str, &'static str, bool)],
+    query: &'static [Parameter],
     answer: &'static [&'static str],
 ) -> Address {
     Address {
@@ -44,6 +70,7 @@ const fn get(
         query,
         body: &[],
         answer,
+        refusal: &[],
         open: true,
     }
 }
@@ -72,6 +99,20 @@ pub(super) const ADDRESSES: &[Address] = &[
         &[JSON],
     ),
     get("service", "/openapi.json", "This document", &[], &[JSON]),
+    get(
+        "service",
+        "/.well-known/oauth-protected-resource",
+        "Which authorization server's tokens `POST /mcp` takes (RFC 9728); 404 where none is configured",
+        &[],
+        &[JSON],
+    ),
+    get(
+        "service",
+        "/.well-known/oauth-protected-resource/mcp",
+        "The same, where RFC 9728 has it looked for",
+        &[],
+        &[JSON],
+    ),
     Address {
         open: false,
         ..get(
@@ -82,45 +123,60 @@ pub(super) const ADDRESSES: &[Address] = &[
             &["application/openmetrics-text"],
         )
     },
-    get(
-        "log",
-        "/log/{account}/checkpoint",
-        "The newest published checkpoint, a signed note",
-        &[],
-        &[TEXT],
-    ),
-    get(
-        "log",
-        "/log/{account}/tile/{level}/{index}",
-        "Hashes of a tile (c2sp.org/tlog-tiles); a width stands behind the index as `.p/W`, and thousands of the index as `x001/`",
-        &[],
-        &[BYTES],
-    ),
-    get(
-        "log",
-        "/log/{account}/tile/entries/{index}",
-        "Leaves, each after its length in two bytes (c2sp.org/tlog-tiles)",
-        &[],
-        &[BYTES],
-    ),
-    get(
-        "log",
-        "/log/{account}/consistency",
-        "The proof that one size is the beginning of another",
-        &[("from", "integer", true), ("to", "integer", false)],
-        &[TEXT, JSON],
-    ),
-    get(
-        "log",
-        "/log/{account}/node",
-        "A node of the tree of a size, and its path to the root",
-        &[
-            ("size", "integer", true),
-            ("level", "integer", true),
-            ("index", "integer", true),
-        ],
-        &[TEXT],
-    ),
+    Address {
+        refusal: &[TEXT],
+        ..get(
+            "log",
+            "/log/{account}/checkpoint",
+            "The newest published checkpoint, a signed note",
+            &[],
+            &[TEXT],
+        )
+    },
+    Address {
+        refusal: &[TEXT],
+        ..get(
+            "log",
+            "/log/{account}/tile/{level}/{index}",
+            "Hashes of a tile (c2sp.org/tlog-tiles); a width stands behind the index as `.p/W`, and thousands of the index as `x001/`",
+            &[],
+            &[BYTES],
+        )
+    },
+    Address {
+        refusal: &[TEXT],
+        ..get(
+            "log",
+            "/log/{account}/tile/entries/{index}",
+            "Leaves, each after its length in two bytes (c2sp.org/tlog-tiles)",
+            &[],
+            &[BYTES],
+        )
+    },
+    Address {
+        refusal: &[TEXT],
+        ..get(
+            "log",
+            "/log/{account}/consistency",
+            "The proof that one size is the beginning of another",
+            &[("from", Kind::Number, true), ("to", Kind::Number, false)],
+            &[TEXT, JSON],
+        )
+    },
+    Address {
+        refusal: &[TEXT],
+        ..get(
+            "log",
+            "/log/{account}/node",
+            "A node of the tree of a size, and its path to the root",
+            &[
+                ("size", Kind::Number, true),
+                ("level", Kind::Number, true),
+                ("index", Kind::Number, true),
+            ],
+            &[TEXT],
+        )
+    },
     get(
         "log",
         "/log/{account}/policy",
@@ -153,7 +209,7 @@ pub(super) const ADDRESSES: &[Address] = &[
         "log",
         "/log/{account}/evidence-set",
         "The evidence of many leaves under one checkpoint",
-        &[("indexes", "string", true)],
+        &[("indexes", Kind::Indexes, true)],
         &[JSON],
     ),
     get(
@@ -161,9 +217,9 @@ pub(super) const ADDRESSES: &[Address] = &[
         "/log/{account}/lookup",
         "Receipts by the SHA-256 of their payload, or of a subject",
         &[
-            ("payload_sha256", "string", false),
-            ("subject_sha256", "string", false),
-            ("after", "integer", false),
+            ("payload_sha256", Kind::Hash, false),
+            ("subject_sha256", Kind::Hash, false),
+            ("after", Kind::Number, false),
         ],
         &[JSON],
     ),
@@ -202,18 +258,22 @@ pub(super) const ADDRESSES: &[Address] = &[
             "tools",
             "/v1/events",
             "Leaves as they are published, one event each",
-            &[("after", "integer", false), ("account", "string", false)],
+            &[
+                ("after", Kind::Position, false),
+                ("account", Kind::Text, false),
+            ],
             &[EVENTS],
         )
     },
     Address {
         method: "post",
         body: &[JSON],
+        refusal: &[JSON],
         ..get(
             "tools",
             "/mcp",
             "The tools for clients of the Model Context Protocol: one JSON-RPC message",
-            &[("account", "string", false)],
+            &[("account", Kind::Text, false)],
             &[JSON, EVENTS],
         )
     },

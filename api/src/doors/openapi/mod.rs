@@ -7,9 +7,12 @@ use std::sync::OnceLock;
 use axum::{http::StatusCode, response::Response};
 use serde_json::{Map, Value, json};
 
-use self::addresses::{ADDRESSES, Address};
+use self::addresses::{ADDRESSES, Address, Kind};
 use super::http::body;
-use crate::tools::{Handler, TOOLS, Tool, contract};
+use crate::{
+    limits::DEADLINE_MS_MAX,
+    tools::{Handler, TOOLS, Tool, contract},
+};
 
 /// The media type of refusals.
 const PROBLEM: &str = "application/problem+json";
@@ -52,6 +55,7 @@ pub fn document() -> Value {
                 "Entry": contract::entry(),
                 "AsOf": contract::as_of(),
                 "Problem": contract::problem(),
+                "Envelope": contract::envelope(),
             },
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer", "description": "`cst_` and 43 characters. A signed call needs none."},
@@ -60,15 +64,66 @@ pub fn document() -> Value {
     })
 }
 
-fn refused() -> Value {
-    json!({
-        "description": "Refused",
-        "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    })
+/// A refusal: a problem, or in another form where an address has one.
+fn refused(others: &[&str]) -> Value {
+    let mut content = json!({PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}});
+    for kind in others {
+        content[kind] = json!({});
+    }
+    json!({"description": "Refused", "content": content})
+}
+
+/// What a parameter may be.
+fn schema(kind: Kind) -> Value {
+    let number = |least: i64| json!({"type": "integer", "minimum": least});
+    match kind {
+        Kind::Text => json!({"type": "string", "minLength": 1}),
+        Kind::Number => number(0),
+        Kind::Position => number(-1),
+        Kind::Deadline => json!({"type": "integer", "minimum": 0, "maximum": DEADLINE_MS_MAX}),
+        Kind::Hash => json!({"type": "string", "pattern": "^[0-9a-f]{64}$"}),
+        Kind::Indexes => json!({"type": "string", "pattern": "^(0|[1-9][0-9]*)(,[1-9][0-9]*)*$"}),
+        Kind::Wait => json!({"type": "string", "enum": ["sequenced", "included", "witnessed"]}),
+        Kind::Include => json!({"type": "string", "enum": ["proof"]}),
+    }
+}
+
+/// What stands between the slashes of a path.
+fn in_path(path: &str, name: &str) -> Value {
+    match name {
+        // As tlog-tiles writes it; what more there is to it stands in the summary.
+        "index" if path.contains("/tile/") => json!({"type": "string", "pattern": "^[0-9]{3}$"}),
+        "level" => json!({"type": "integer", "minimum": 0, "maximum": 63}),
+        "index" => schema(Kind::Number),
+        "leaf_hash" => schema(Kind::Hash),
+        _ => schema(Kind::Text),
+    }
+}
+
+/// What a body of an address is, by its media type.
+fn of_body(path: &str, kind: &str) -> Value {
+    match (path, kind) {
+        ("/mcp", _) => json!({"schema": {
+            "type": "object",
+            "properties": {
+                "jsonrpc": {"const": "2.0"},
+                "id": {"type": ["string", "integer"]},
+                "method": {"type": "string"},
+                "params": {"type": ["object", "null"]},
+            },
+            "required": ["jsonrpc", "method"],
+        }}),
+        ("/log/{account}/receipts", kind) if kind.ends_with("json") && !kind.contains("ndjson") => {
+            json!({"schema": {"$ref": "#/components/schemas/Envelope"}})
+        }
+        _ => json!({"schema": {"type": "string"}}),
+    }
 }
 
 fn of_tool(tool: &Tool) -> Value {
-    let mut asked = contract::call(tool);
+    let mut asked = contract::call_with_null(tool);
+    let envelope = json!({"$ref": "#/components/schemas/Envelope"});
+    asked["properties"]["signed"] = json!({"anyOf": [envelope, {"type": "null"}]});
     // What is signed says it all; then nothing has to stand beside it.
     if let Some(required) = asked.as_object_mut().and_then(|a| a.remove("required")) {
         asked["anyOf"] = json!([{"required": required}, {"required": ["signed"]}]);
@@ -80,12 +135,12 @@ fn of_tool(tool: &Tool) -> Value {
     let example: Value = serde_json::from_str(tool.example).unwrap_or_default();
     let mut responses = json!({
         "200": {"description": "Done", "content": answer},
-        "default": refused(),
+        "default": refused(&[]),
     });
     let mut parameters = vec![json!({
         "name": "account",
         "in": "query",
-        "schema": {"type": "string"},
+        "schema": {"type": "string", "minLength": 1},
         "description": "For a token that is good for several accounts: which.",
     })];
     if !matches!(tool.handler, Handler::Read(_)) {
@@ -117,15 +172,11 @@ fn of_tool(tool: &Tool) -> Value {
 fn of_address(address: &Address) -> Value {
     let in_path = address.path.split('/').filter_map(|part| {
         let name = part.strip_prefix('{')?.strip_suffix('}')?;
-        let kind = if name == "index" || name == "level" {
-            "integer"
-        } else {
-            "string"
-        };
-        Some(json!({"name": name, "in": "path", "required": true, "schema": {"type": kind}}))
+        let schema = in_path(address.path, name);
+        Some(json!({"name": name, "in": "path", "required": true, "schema": schema}))
     });
     let in_query = address.query.iter().map(|(name, kind, required)| {
-        json!({"name": name, "in": "query", "required": required, "schema": {"type": kind}})
+        json!({"name": name, "in": "query", "required": required, "schema": schema(*kind)})
     });
     let parameters: Vec<Value> = in_path.chain(in_query).collect();
     let content = |kinds: &[&str]| -> Map<String, Value> {
@@ -138,7 +189,7 @@ fn of_address(address: &Address) -> Value {
         "parameters": parameters,
         "responses": {
             "200": {"description": "As asked", "content": content(address.answer)},
-            "default": refused(),
+            "default": refused(address.refusal),
         },
         "security": match address.open {
             true => json!([{}, {"token": []}]),
@@ -146,11 +197,15 @@ fn of_address(address: &Address) -> Value {
         },
     });
     if !address.body.is_empty() {
-        operation["requestBody"] = json!({"required": true, "content": content(address.body)});
-        operation["responses"]["202"] = json!({
-            "description": "Taken, and no answer yet",
-            "content": content(address.answer),
-        });
+        let of = |kind: &&str| ((*kind).to_owned(), of_body(address.path, kind));
+        let bodies: Map<String, Value> = address.body.iter().map(of).collect();
+        operation["requestBody"] = json!({"required": true, "content": bodies});
+        operation["responses"]["202"] = match address.path {
+            "/mcp" => json!({"description": "Taken: a notification has no answer"}),
+            _ => {
+                json!({"description": "Taken, and no answer yet", "content": content(address.answer)})
+            }
+        };
     }
     operation
 }

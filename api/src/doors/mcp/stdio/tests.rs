@@ -28,6 +28,11 @@ impl Carrier for Echo {
             None => Ok(json!({"result": {"tool": tool.name, "arguments": members}})),
         }
     }
+
+    /// One that a session's key may sign for, and one that it may not.
+    async fn offered(&self) -> Option<Vec<String>> {
+        Some(vec!["board_get".into(), "identity_enroll".into()])
+    }
 }
 
 /// What a conversation is answered with, in the order of the ids.
@@ -91,7 +96,7 @@ async fn a_client_with_a_handshake() {
         assert_eq!(said[1]["result"], json!({}));
         let tools = said[2]["result"]["tools"].as_array().unwrap();
         let named = |name: &str| tools.iter().any(|tool| tool["name"] == name);
-        assert!(named("ars_lease_acquire") && !named("identity_enroll"));
+        assert!(named("board_get") && !named("identity_enroll") && !named("ars_start"));
         let echoed = &said[3]["result"]["structuredContent"]["result"];
         assert_eq!(
             *echoed,
