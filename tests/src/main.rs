@@ -10,7 +10,7 @@
 //! - `house`: the rules that the sources follow
 //! - `docs`: what the documents print, hold and link to
 //!
-//! `TEST_SEED=n` repeats a random run; each prints its seed.
+//! `TEST_SEED=n` repeats a random run; each prints its seed. `SOAK=n` makes loops of rounds n times as long (`make soak`).
 
 mod docs;
 #[path = "../e2e/mod.rs"]
