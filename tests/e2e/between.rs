@@ -83,7 +83,7 @@ fn what_was_committed_and_not_answered_is_answered_with_the_first_result() {
             ),
             (
                 "board_comment",
-                json!({"id": "nothing", "text": "x"}),
+                json!({"id": format!("nothing-{round}"), "text": "x"}),
                 Some("sequenced"),
             ),
         ];
