@@ -207,6 +207,30 @@ fn an_agent_is_at_work_in_five_minutes() {
     }
 }
 
+#[test]
+fn a_board_of_another_tracker_comes_in_and_goes_out_the_same() {
+    if !can_run("python3", &["--version"]) {
+        return;
+    }
+    let page = page("docs/board.md");
+    let session = Session::begin();
+    for file in ["issues.jsonl", "convert.py"] {
+        let content = blocks(&page, &format!("<!-- file: {file} -->"))[0];
+        std::fs::write(session.path(file), content).expect("a file");
+    }
+    let said = session.run_marked(&page, "<!-- run: python -->");
+    assert!(
+        said.contains("3 new, 0 to change, 0 to pass over"),
+        "{said}"
+    );
+    assert!(
+        said.lines().any(|line| line.starts_with("bd-1  pending")),
+        "{said}"
+    );
+    assert!(said.contains("- [x]"), "{said}");
+    assert_eq!(said.matches("\"drift\":0").count(), 2, "{said}");
+}
+
 /// Changes what the text of a string member says.
 type Change = fn(&str) -> String;
 
