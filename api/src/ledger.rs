@@ -40,6 +40,7 @@ pub mod space {
 }
 
 pub use decision::{DECISION_BYTES_MAX, Recorded, by_json, decision_of};
+pub use receipt::receipt_key;
 pub use replay::{Replayed, follows_rules};
 pub use stored::{keys_of, receipt_postings};
 

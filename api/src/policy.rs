@@ -133,8 +133,8 @@ impl Policy {
     }
 }
 
-/// What a policy says that can never be so: an action that no tool has, an attribute that nobody has. A rule with such a fault is left
-/// out whenever it is evaluated, a `forbid` too. `tools`: every tool with its families.
+/// What a policy says that can never be so: an action that no tool has, an attribute that nobody has. A `permit` that fails for it
+/// permits nothing, a `forbid` forbids. `tools`: every tool with its families.
 #[must_use]
 pub fn faults(policy: &Policy, tools: &[(&str, Vec<Family>)]) -> Vec<String> {
     let mut text = String::from(

@@ -51,7 +51,15 @@ pub struct Rate {
 
 /// The callers of a service, each by the origin of its account and by its identity there.
 #[derive(Default)]
-pub struct Quotas(Mutex<BTreeMap<(String, IdentityId), Bucket>>);
+pub struct Quotas(Mutex<Callers>);
+
+#[derive(Default)]
+struct Callers {
+    buckets: BTreeMap<(String, IdentityId), Bucket>,
+    /// With so many it is looked for those that can be forgotten: twice as many as could not be the last time, so that looking
+    /// costs each caller a constant.
+    look_at: usize,
+}
 
 impl Quotas {
     /// Takes one of what a caller has so many of.
@@ -69,10 +77,12 @@ impl Quotas {
             return Ok(());
         }
         let mut callers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if callers.len() >= CALLERS {
-            callers.retain(|_, bucket| !bucket.is_full(now_ms));
+        if callers.buckets.len() >= callers.look_at.max(CALLERS) {
+            callers.buckets.retain(|_, bucket| !bucket.is_full(now_ms));
+            callers.look_at = 2 * callers.buckets.len();
         }
         let bucket = callers
+            .buckets
             .entry((origin.to_owned(), identity))
             .or_insert(Bucket {
                 left: per_minute * MINUTE_MS,
@@ -94,6 +104,16 @@ impl Quotas {
                 let refused = Problem::new(Code::RateLimited, why).with("limit", per_minute);
                 Err(refused.retry_after(wait_ms))
             }
+        }
+    }
+
+    /// Gives back one that came to nothing.
+    pub fn give_back(&self, (origin, identity): (&str, IdentityId)) {
+        let mut callers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (origin.to_owned(), identity);
+        if let Some(bucket) = callers.buckets.get_mut(&key) {
+            let most = bucket.per_minute * MINUTE_MS;
+            bucket.left = bucket.left.saturating_add(MINUTE_MS).min(most);
         }
     }
 }
@@ -163,6 +183,31 @@ mod tests {
             quotas.take((&n.to_string(), id(1)), calls(60), 0).unwrap();
         }
         quotas.take(("x", id(1)), calls(60), 2_000).unwrap();
-        assert_eq!(quotas.0.lock().unwrap().len(), 1);
+        assert_eq!(quotas.0.lock().unwrap().buckets.len(), 1);
+    }
+
+    #[test]
+    fn many_who_have_less_than_all_are_not_looked_through_each_time() {
+        let quotas = Quotas::default();
+        for n in 0..=CALLERS {
+            quotas.take((&n.to_string(), id(1)), calls(60), 0).unwrap();
+        }
+        let callers = quotas.0.lock().unwrap();
+        assert_eq!(
+            (callers.buckets.len(), callers.look_at),
+            (CALLERS + 1, 2 * CALLERS)
+        );
+    }
+
+    #[test]
+    fn what_came_to_nothing_is_given_back_and_no_more_than_that() {
+        let quotas = Quotas::default();
+        let take = || quotas.take(("a", id(1)), calls(1), 0);
+        take().unwrap();
+        quotas.give_back(("a", id(1)));
+        quotas.give_back(("a", id(1)));
+        take().unwrap();
+        assert!(take().is_err());
+        quotas.give_back(("a", id(2)));
     }
 }

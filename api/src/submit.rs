@@ -16,7 +16,7 @@ pub use check::{
     Budget, Dropped, PreparedReceipt, Signatures, malformed, prepare_operation, prepare_receipt,
 };
 pub use line::{Line, in_line};
-pub use receipt::{admit, receipt};
+pub use receipt::{admit, receipt, settle};
 pub use seat::{owner_seat, sign_for_seat};
 
 use crate::{

@@ -95,6 +95,21 @@ fn receipts_have_a_quota_of_their_own_by_who_signed_them() {
         "{refused}"
     );
     assert_eq!(rig.submit(&receipt("another's", &worker)).status, 200);
+    // Handed in again by anybody, what a signer has signed costs nobody anything.
+    let again: Vec<_> = (0..200)
+        .map(|_| receipt("another's", &worker).to_json())
+        .collect();
+    for row in rig.submit_lines(&again) {
+        assert_eq!(
+            (&row["status"], &row["duplicate"]),
+            (&json!(200), &json!(true)),
+            "{row}"
+        );
+    }
+    assert_eq!(
+        rig.submit(&receipt("another of another's", &worker)).status,
+        200
+    );
     // Calls are counted apart.
     assert_eq!(with_token(&rig, "settings_get", &json!({})).status, 200);
 }

@@ -57,4 +57,9 @@ impl Account {
         let now_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
         quotas.take((&self.origin, signer), rate, now_ms)
     }
+
+    /// Gives back one that became no leaf.
+    pub fn give_back_receipt(&self, signer: IdentityId) {
+        self.receipts.0.give_back((&self.origin, signer));
+    }
 }

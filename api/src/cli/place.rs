@@ -199,8 +199,8 @@ impl Site {
         }
     }
 
-    /// The directory's token goes to the directory's service only, unless somebody named the directory as well as the URL, or
-    /// the URL is of this machine.
+    /// The directory's token goes to the directory's service only, or to an URL of this machine: a directory may be named by the
+    /// environment, once and for all, and is then no word about this URL.
     fn find_token(
         &self,
         dir: &DataDir,
@@ -214,7 +214,7 @@ impl Site {
             return Token::parse(token).map(Some).context("COUNTERSIGN_TOKEN");
         }
         let path = dir.owner_token();
-        let is_trusted = is_of_dir || self.dir.dir.is_some() || is_loopback_url(url);
+        let is_trusted = is_of_dir || is_loopback_url(url);
         if is_trusted && path.exists() {
             read_token(&path).map(Some)
         } else {

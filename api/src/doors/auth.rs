@@ -57,7 +57,7 @@ pub fn bearer(app: &App, headers: &HeaderMap) -> Result<Option<Bearer>, Problem>
         let version = account.reader().version();
         // OK to go on without: nothing is ever taken away, and then it is none of this service's.
         if let Some(token) = version.tokens.get(&hash) {
-            if !token.is_good(app.now_ms()) {
+            if !token.is_good(account.log_now_ms()) {
                 return Err(Problem::new(Code::TokenInvalid, "the token has ended"));
             }
             return match version.identities.get(&token.identity) {

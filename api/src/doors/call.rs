@@ -108,14 +108,14 @@ async fn signed_call(
     match tool.runs(&view, &claimed.arguments) {
         Runs::Writes(result) => write(app, &account, request, wanted, result).await,
         Runs::Reads(read) => {
-            may_read(&seen.state, &request, app.now_ms())?;
+            may_read(&seen.state, &request, account.log_now_ms())?;
             let paged = seen.paged(tool, &claimed.arguments)?;
             let view = paged.view(Some(&request.signer.identity), session);
             let arguments = asked::with_include(&claimed.arguments, own);
             read_answer(app, &view, &account, &arguments, read)
         }
         Runs::Receipt => {
-            receipt::may_submit(&seen, &request, app.now_ms())?;
+            receipt::may_submit(&seen, &request, account.log_now_ms())?;
             receipt::submit(
                 app,
                 &account,
@@ -219,10 +219,10 @@ async fn unsigned_call(
         return Err(Problem::new(Code::AttributionTooLow, why));
     }
     let wanted = ask.wanted(&account)?;
-    let now = Millis(app.now_ms());
+    let now = Millis(account.log_now_ms());
     let identity = match identity {
         Some(identity) => identity,
-        None => submit::owner_seat(&account, app.owner_key(), now).await?,
+        None => submit::owner_seat(&account, || app.owner_key(), now).await?,
     };
     let seat = Seat {
         app,
@@ -268,7 +268,7 @@ impl Seat<'_> {
             log: account.origin.clone(),
             session: call.session,
             nonce: call.nonce,
-            issued_at: Millis(app.now_ms()),
+            issued_at: Millis(account.log_now_ms()),
             prev: Vec::new(),
             observed: None,
         };

@@ -120,7 +120,9 @@ pub(super) fn admit(state: &State, request: &ReceiptRequest) -> Result<Vec<Verif
     Ok(counted)
 }
 
-pub(super) fn receipt_key(pae_sha256: &Hash, signers: &[Verified]) -> Key {
+/// What is unique of a receipt: what was signed, and the keys that signed.
+#[must_use]
+pub fn receipt_key(pae_sha256: &Hash, signers: &[Verified]) -> Key {
     let mut text = Vec::with_capacity(32 * (1 + signers.len()));
     text.extend(pae_sha256.0);
     for signer in signers {

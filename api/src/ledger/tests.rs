@@ -28,6 +28,7 @@ mod between;
 mod clock;
 mod frozen;
 mod leases;
+mod policy;
 mod sessions;
 mod settings;
 mod story;

@@ -136,9 +136,7 @@ impl State {
         if let Some(refused) = session::check(self, caller, operation) {
             return refused;
         }
-        // The service's own word is judged by each verb: there is no policy that could give it more.
-        let another = matches!(caller.class, Class::SessionKey | Class::SeatKey);
-        if another && verb::needs_own_key(&operation.tool) {
+        if caller.class != Class::AgentKey && verb::needs_own_key(&operation.tool) {
             let why = "this needs a signature by the identity's own key (agent_key): not by a session's, nor by one that the service holds";
             return Decided::refuse(Code::AttributionTooLow, why);
         }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{
     At, Caller, Decided, State,
     board::names::nfc,
+    refusal, session,
     verb::{Verb, arguments, malformed, map, settle},
 };
 use crate::{
@@ -74,8 +75,11 @@ impl State {
         if sets && self.owner() == Some(identity.id) {
             return true;
         }
-        let session = session.and_then(super::session::parse_id);
-        let session = session.and_then(|index| self.sessions.get(index));
+        // The one in which the verbs would let the caller act, named or not: leaving it out hides no role.
+        let session = match session {
+            Some(named) => session::parse_id(named).and_then(|index| self.sessions.get(index)),
+            None => self.sessions.only_live_of(&identity.id),
+        };
         self.rules.policy.allows(&Question {
             identity: &identity.id.to_string(),
             name: &identity.name,
@@ -122,7 +126,9 @@ impl State {
         // An item has one id, however it is spelled.
         let resource = nfc(&(verb.resource)(&operation.arguments));
         let tool = (verb.tool, family(verb.tool));
-        if !self.allows(caller, tool, &resource, operation.session.as_deref()) {
+        // What the service counts is no request of anybody's: no policy may keep it from being said.
+        let is_asked = verb.tool != refusal::FOLDED.tool;
+        if is_asked && !self.allows(caller, tool, &resource, operation.session.as_deref()) {
             return not_allowed(caller, verb.tool);
         }
         (verb.decide)(self, caller, operation, at)

@@ -164,6 +164,13 @@ impl Sessions {
         indexes.filter_map(|index| self.live.get(index).map(|s| &**s))
     }
 
+    /// The live session of an identity that has one and no other.
+    #[must_use]
+    pub fn only_live_of(&self, identity: &IdentityId) -> Option<&Session> {
+        let mut live = self.of(identity);
+        live.next().filter(|_| live.next().is_none())
+    }
+
     /// The live sessions in a role, in order.
     pub fn in_role(&self, role: &str) -> impl Iterator<Item = &Session> {
         let indexes = self.by_role.get(role).into_iter().flatten();

@@ -68,6 +68,8 @@ pub struct Signatures {
     dropped: Vec<Dropped>,
     /// Verified: by whom, where in the envelope, under which keyid. The judge may still pass one over.
     verified: Vec<(IdentityId, usize, String)>,
+    /// Whose receipts of this minute it was counted among.
+    pub(super) charged: Option<IdentityId>,
 }
 
 impl Signatures {
@@ -205,6 +207,7 @@ fn check_signatures(
     let mut of = Signatures {
         dropped: Vec::new(),
         verified: Vec::with_capacity(signatures.len()),
+        charged: None,
     };
     let mut tries = 0;
     for (position, signature) in signatures.iter().enumerate() {

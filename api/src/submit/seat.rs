@@ -7,19 +7,22 @@ use countersign_verifier::{
     dsse::{Envelope, pae},
     hash::sha256,
     key::{IdentityId, PrivateKey},
-    leaf::Class,
+    leaf::{Class, Leaf, Millis},
     operation::{Operation, PAYLOAD_TYPE},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Wait, Wanted, prepare_operation, write};
 use crate::{
     account::Account,
     error::{Code, Problem},
-    ledger::{OperationRequest, Request, Verified},
+    ledger::{OperationRequest, Recorded, Request, Verified, decision_of},
     seat::OWNER_SEAT,
     state::Identity,
 };
+
+/// After so long an enrolment that was refused may be asked for anew, in milliseconds.
+const AGAIN_MS: u64 = 10_000;
 
 /// Signs `operation` with the key that the service keeps for `identity`.
 ///
@@ -56,18 +59,18 @@ pub fn sign_for_seat(
 /// the service. Without it the owner's token only reads.
 ///
 /// # Errors
-/// `KeyRequired` where the owner's key is elsewhere; what the writer says.
+/// `KeyRequired` where the owner's key is elsewhere; what the writer says, or the leaf that refuses the enrolment.
 pub async fn owner_seat(
     account: &Account,
-    owner: Option<PrivateKey>,
-    now: countersign_verifier::leaf::Millis,
+    owner: impl FnOnce() -> Option<PrivateKey>,
+    now: Millis,
 ) -> Result<IdentityId, Problem> {
     let (key, id, proof) = account.seats.possession(OWNER_SEAT);
     let version = account.reader().version();
     if version.identities.get(&id).is_some() {
         return Ok(id);
     }
-    let Some(owner) = owner.filter(|key| Some(key.public().identity()) == version.owner()) else {
+    let Some(owner) = owner().filter(|key| Some(key.public().identity()) == version.owner()) else {
         let why = "the owner's token only reads here, since the owner's key is elsewhere: sign the call, or use the token of a seat (`countersign token new`)";
         return Err(Problem::new(Code::KeyRequired, why));
     };
@@ -82,8 +85,8 @@ pub async fn owner_seat(
         }),
         log: account.origin.clone(),
         session: None,
-        // Two calls at once are one enrolment.
-        nonce: sha256(id.to_string().as_bytes()).to_hex(),
+        // Two calls at once are one enrolment; one that was refused is asked for again, since what stood in its way may have gone.
+        nonce: sha256(format!("{id} {}", now.0 / AGAIN_MS).as_bytes()).to_hex(),
         issued_at: now,
         prev: Vec::new(),
         observed: None,
@@ -96,18 +99,25 @@ pub async fn owner_seat(
         proof: false,
     };
     let requests = vec![Request::Operation(Box::new(request))];
+    let mut written = write(account, requests, wanted).await?;
     // OK because one request has one answer.
-    write(account, requests, wanted)
-        .await?
-        .pop()
-        .expect("owner_seat")?;
-    match account.reader().version().identities.get(&id) {
-        Some(seat) => Ok(seat.id),
-        None => Err(Problem::new(
-            Code::NameTaken,
-            format!(
-                "another identity is called `{OWNER_SEAT}`, so the owner's token has no seat: use the token of another one"
-            ),
-        )),
+    let written = written.pop().expect("owner_seat")?;
+    if account.reader().version().identities.get(&id).is_some() {
+        return Ok(id);
     }
+    let leaf = Leaf::parse(&written.leaf.leaf).map_err(|e| Problem::internal(&e))?;
+    Err(
+        match decision_of(&leaf).map_err(|e| Problem::internal(&e))? {
+            Recorded::Refused(code, detail) => {
+                let said = detail.get("message").and_then(Value::as_str);
+                let why = format!(
+                    "the owner's token has no seat, since `{OWNER_SEAT}` could not be enrolled (leaf {}): {}",
+                    written.leaf.index,
+                    said.unwrap_or(code.title())
+                );
+                Problem::new(code, why)
+            }
+            Recorded::Applied(_) => Problem::internal(&"an enrolled seat is not there"),
+        },
+    )
 }

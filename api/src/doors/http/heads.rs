@@ -22,7 +22,6 @@ use serde_json::{Value, json};
 use super::{Shared, answer, body};
 use crate::{
     account::Account,
-    app::App,
     error::{Code, Problem},
     ledger::Request,
     state::{self, At, Caller, Decided, head},
@@ -71,7 +70,7 @@ async fn take(
     };
     let envelope = match known {
         Some(index) => recorded(&account, index).await?,
-        None => ask_service(app, &account, &version, &posted)?,
+        None => ask_service(&account, &version, &posted)?,
     };
     let request = submit::prepare_operation(&version, envelope)?;
     let nonce = request.operation.nonce.clone();
@@ -175,7 +174,6 @@ async fn recorded(account: &std::sync::Arc<Account>, index: u64) -> Result<Envel
 
 /// The head as an operation of the account's service identity. One that would be refused is no leaf.
 fn ask_service(
-    app: &App,
     account: &Account,
     version: &state::State,
     posted: &Posted,
@@ -188,7 +186,7 @@ fn ask_service(
         // The same head with the same proof is one request, whoever brings it.
         nonce: sha256(arguments.to_string().as_bytes()).to_hex(),
         arguments,
-        issued_at: Millis(app.now_ms()),
+        issued_at: Millis(account.log_now_ms()),
         prev: Vec::new(),
         observed: None,
     };

@@ -159,7 +159,8 @@ fn apply(
         session: operation.session.as_deref(),
         index,
     };
-    // What stood in the way is recorded: only what changes is taken in, and nothing is judged again.
+    // What became of each is recorded, and only what changed is taken in: it is merged as it was when that was decided, with nothing
+    // in its way.
     let rests = Rests {
         held: &|_| false,
         reviews: true,

@@ -58,11 +58,8 @@ pub(super) fn own_session(state: &State, caller: &Caller<'_>, named: Option<&str
     if let Some(named) = named {
         return session::parse_id(named);
     }
-    let mut live = state.sessions.of(&caller.identity.id);
-    match (live.next(), live.next()) {
-        (Some(only), None) => Some(only.index),
-        _ => None,
-    }
+    let only = state.sessions.only_live_of(&caller.identity.id);
+    only.map(|session| session.index)
 }
 
 fn decide_acquire(
