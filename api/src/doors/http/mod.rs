@@ -65,7 +65,7 @@ pub fn router(app: Shared) -> Router {
         .route("/health/ready", get(health::ready))
         .route("/openapi.json", get(openapi::served))
         .route("/metrics", get(health::metrics))
-        .route("/mcp", any(mcp::door))
+        .route("/mcp", any(mcp::door::<App>))
         .route(
             "/.well-known/oauth-protected-resource",
             get(mcp::protected_resource),

@@ -3,8 +3,6 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json, value::RawValue};
 
-use crate::tools::{Tool, find};
-
 /// One message of a client. Its id and its arguments stay as they were written: the one is echoed digit for digit, the others are
 /// read by the strict rules that every call is read by.
 #[derive(Debug)]
@@ -167,10 +165,10 @@ impl<'a> Message<'a> {
         Ok(Message { id, method, params })
     }
 
-    /// The tool that is called, where it is one.
-    pub fn tool(&self) -> Option<&'static Tool> {
+    /// The name of the tool that is called, where one is.
+    pub fn tool(&self) -> Option<&str> {
         let named = self.params.name.as_ref().and_then(Value::as_str);
-        named.filter(|_| self.method == "tools/call").and_then(find)
+        named.filter(|_| self.method == "tools/call")
     }
 
     /// The members of `arguments`, by the strict rules.

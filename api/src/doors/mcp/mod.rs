@@ -8,8 +8,10 @@ mod accept;
 mod answers;
 mod call;
 mod era;
+mod host;
 mod message;
 mod oauth;
+mod product;
 pub mod stdio;
 
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use axum::{
     http::{HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde::Deserialize;
+use serde_json::Value;
 
 use self::{
     accept::{Accepts, origin_is_known},
@@ -27,49 +29,32 @@ use self::{
     era::Era,
     message::{Fault, METHOD, Message, PARAMS},
 };
-use super::{
-    auth::{Bearer, bearer_or_subject},
-    http::body,
-};
+pub use host::{Asked, Called, Host, Named};
 pub(super) use oauth::protected_resource;
 
+use super::http::body;
 use crate::{
-    app::App,
     error::{Code, Problem},
-    limits::{BODY_BYTES_MAX, CONTENT_BYTES_MAX},
+    limits::BODY_BYTES_MAX,
 };
 
-/// What the address may carry.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Named {
-    account: Option<String>,
-}
-
-/// Who asks, and for which account where the token leaves that open.
-#[derive(Clone)]
-struct Caller {
-    bearer: Option<Bearer>,
-    account: Option<String>,
-}
-
 /// Any method: all but POST is refused, after the same look at where it comes from.
-pub(super) async fn door(
-    State(app): State<Arc<App>>,
+pub async fn door<H: Host>(
+    State(host): State<Arc<H>>,
     named: Result<Query<Named>, QueryRejection>,
     request: Request,
 ) -> Response {
-    let answer = take(&app, named, request).await;
-    answer.unwrap_or_else(|problem| oauth::refused(&app, problem))
+    let answer = take(&host, named, request).await;
+    answer.unwrap_or_else(|problem| host.refused(problem))
 }
 
-async fn take(
-    app: &Arc<App>,
+async fn take<H: Host>(
+    host: &Arc<H>,
     named: Result<Query<Named>, QueryRejection>,
     request: Request,
 ) -> Result<Response, Problem> {
     // Before anything else is read: a page that may not ask learns nothing from how it is refused.
-    if !origin_is_known(request.headers(), app.url(), &app.config.mcp.origins) {
+    if !origin_is_known(request.headers(), host.url(), host.origins()) {
         let why =
             "pages of this origin may not ask; `mcp.origins` in config.toml names those that may";
         return Err(Problem::new(Code::OriginForeign, why));
@@ -83,11 +68,7 @@ async fn take(
     }
     let Query(named) =
         named.map_err(|e| Problem::new(Code::Malformed, format!("query: {}", e.body_text())))?;
-    let bearer = bearer_or_subject(app, request.headers(), named.account.as_deref()).await;
-    let caller = Caller {
-        bearer: bearer.map_err(with_help)?,
-        account: named.account,
-    };
+    let caller = host.caller(request.headers(), named).await?;
     let accepts = Accepts::of(request.headers());
     if !accepts.json && !accepts.events {
         let why = "an answer is application/json or text/event-stream";
@@ -98,47 +79,49 @@ async fn take(
         return Err(Problem::new(Code::MediaType, why));
     }
     let headers = request.headers().clone();
-    // Which tool it is stands in the body. Whoever is known may send as much as any tool takes, and is held to this one's bound then.
-    let most = match caller.bearer {
-        Some(_) => CONTENT_BYTES_MAX,
-        None => BODY_BYTES_MAX,
-    };
-    let (bytes, held) = body::read(app, request, most).await?;
+    let (bytes, held) = host.body(request, &caller).await?;
     let message = match Message::read(&bytes) {
         Ok(message) => message,
         Err((id, fault)) => {
-            caller.bearer.as_ref().ok_or_else(no_token)?;
+            host.must_be_known(&caller)?;
             return Ok(Answers::new(id, accepts, Era::Modern).fault(&fault));
         }
     };
-    let tool = message.tool();
-    let limit = tool.map_or(BODY_BYTES_MAX, body::limit_of);
+    let limit = message
+        .tool()
+        .map_or(BODY_BYTES_MAX, |name| host.limit_of(name));
     if bytes.len() > limit {
         return Err(body::too_large(limit).with("bytes", bytes.len()));
     }
     let era = Era::of(&headers, &message);
     let Some(id) = message.id.clone() else {
-        caller.bearer.as_ref().ok_or_else(no_token)?;
+        host.must_be_known(&caller)?;
         // Nothing that a client can notify of concerns a server that keeps nothing of it.
         return Ok(StatusCode::ACCEPTED.into_response());
     };
     let era = match era {
         Ok(era) => era,
         Err(fault) => {
-            caller.bearer.as_ref().ok_or_else(no_token)?;
+            host.must_be_known(&caller)?;
             return Ok(Answers::new(Some(id), accepts, Era::Modern).fault(&fault));
         }
     };
     let answers = Answers::new(Some(id), accepts, era);
     if message.method == "tools/call" {
-        return call::run(app, caller, (&message, tool), answers, held).await;
+        return call::run(host, caller, &message, answers, held).await;
     }
-    let bearer = caller.bearer.as_ref().ok_or_else(no_token)?;
-    Ok(answer(era, &message, bearer, &answers))
+    host.must_be_known(&caller)?;
+    let listed = || host.listed(&caller);
+    Ok(answer(era, &message, listed, &answers))
 }
 
 /// The answer to any request but a call.
-fn answer(era: Era, message: &Message<'_>, bearer: &Bearer, answers: &Answers) -> Response {
+fn answer(
+    era: Era,
+    message: &Message<'_>,
+    listed: impl FnOnce() -> Value,
+    answers: &Answers,
+) -> Response {
     match (era, message.method.as_str()) {
         (Era::Modern, "server/discover") => answers.result(answers::discovered()),
         (Era::Legacy, "initialize") => {
@@ -147,7 +130,7 @@ fn answer(era: Era, message: &Message<'_>, bearer: &Bearer, answers: &Answers) -
         }
         (Era::Legacy, "ping") => answers.result(serde_json::json!({})),
         (_, "tools/list") => match message.params.cursor {
-            None => answers.result(answers::listed(bearer)),
+            None => answers.result(listed()),
             Some(_) => answers.fault(&Fault::new(PARAMS, "cursor: the list has one page")),
         },
         (_, method) => {
@@ -155,20 +138,4 @@ fn answer(era: Era, message: &Message<'_>, bearer: &Bearer, answers: &Answers) -
             answers.fault(&Fault::new(METHOD, format!("Method not found: {shown}")))
         }
     }
-}
-
-fn no_token() -> Problem {
-    let why = "a token is needed, or a call that is signed (`signed`): Authorization: Bearer cst_…";
-    with_help(Problem::new(Code::KeyRequired, why))
-}
-
-/// How one comes by a token.
-fn with_help(problem: Problem) -> Problem {
-    if !matches!(problem.code, Code::TokenInvalid | Code::KeyRequired) {
-        return problem;
-    }
-    problem.with(
-        "help",
-        "`countersign token new NAME` makes one, where the owner's key is; the owner's own is in the data directory, owner.token",
-    )
 }
