@@ -30,6 +30,7 @@ pub use explicit::Explicit;
 pub use parts::Parts;
 
 use crate::{
+    blobs::Blobs,
     config,
     data_dir::{AccountDir, DataDir},
     ledger::Ledger,
@@ -69,6 +70,8 @@ pub struct Account {
     pub versions: Arc<Versions>,
     /// The key of its service identity, which speaks for what the service itself observes.
     pub service: PrivateKey,
+    /// The bodies beside its log.
+    pub blobs: Arc<Blobs>,
     /// Where its files lie.
     pub dir: AccountDir,
     store: Arc<RocksStore>,
@@ -133,7 +136,9 @@ impl Account {
             Some(store) => store,
             None => Arc::new(RocksStore::open(&db, &tidemark, shared)?),
         };
-        Account::start(name, parts, store, clocks, (witnesses, explicit))
+        // Of one that is opened anew nobody has anything in hand: what is half done in there is of before.
+        let blobs = Arc::new(Blobs::open(&parts.files.blobs())?);
+        Account::start(name, parts, (store, blobs), clocks, (witnesses, explicit))
     }
 
     /// Opens it anew on the store that it has, once its log is closed: with the policies that its files name by then.
@@ -148,8 +153,8 @@ impl Account {
     ) -> Result<Account, OpenError> {
         let parts = Parts::read(dir, &self.name)?;
         let witnesses = asked(&parts, settings)?;
-        let store = self.store.clone();
-        let mut again = Account::start(&self.name, parts, store, clocks, (witnesses, explicit))?;
+        let stores = (self.store.clone(), self.blobs.clone());
+        let mut again = Account::start(&self.name, parts, stores, clocks, (witnesses, explicit))?;
         again.versions = self.versions.clone();
         Ok(again)
     }
@@ -157,7 +162,7 @@ impl Account {
     fn start(
         name: &str,
         parts: Parts,
-        store: Arc<RocksStore>,
+        (store, blobs): (Arc<RocksStore>, Arc<Blobs>),
         clocks: Arc<dyn Clocks>,
         (witnesses, explicit): (Option<Witnesses>, Explicit),
     ) -> Result<Account, OpenError> {
@@ -187,7 +192,7 @@ impl Account {
             witnesses,
             accept_clock: explicit.accept_clock,
         })?;
-        Ok(Account {
+        let account = Account {
             name: name.into(),
             origin: opened.origin,
             public,
@@ -201,10 +206,19 @@ impl Account {
             seats,
             versions: Arc::default(),
             service,
+            blobs,
             dir: files,
             store,
             receipts: (Quotas::default(), Instant::now()),
-        })
+        };
+        // Before anybody can ask for a body that a restored disk may hold again.
+        account.erase_owed();
+        Ok(account)
+    }
+
+    /// Takes away what leaves have erased and is still here.
+    pub fn erase_owed(&self) {
+        self.blobs.erase_owed(&self.reader().version().erased);
     }
 
     /// Its store, for who has closed its log.

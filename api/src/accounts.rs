@@ -264,6 +264,13 @@ impl Accounts {
         }
     }
 
+    /// Takes away, in those that are open, what leaves have erased and is still here.
+    pub fn erase_owed(&self) {
+        for account in self.values() {
+            account.erase_owed();
+        }
+    }
+
     /// Takes no more writes in any of them, and finishes those that were taken.
     pub fn end(&self) {
         for place in self.all() {

@@ -53,6 +53,8 @@ pub struct App {
     pub(crate) watchers: Watchers,
     /// Whose tokens are taken at `POST /mcp` besides our own.
     pub(crate) issuer: Option<Issuer>,
+    /// One permit a body that comes in to be kept.
+    pub uploads: Arc<Semaphore>,
     url: OnceLock<String>,
     stop: OnceLock<watch::Receiver<bool>>,
     owner_token: Option<Hash>,
@@ -155,6 +157,7 @@ impl App {
         let room = Room::new(config.limits.body_memory_bytes);
         let watchers = Watchers::new(&config.limits);
         let issuer = Issuer::of(&config.mcp);
+        let uploads = Arc::new(Semaphore::new(config.blobs.uploads));
         Ok(App {
             config,
             dir,
@@ -166,6 +169,7 @@ impl App {
             room,
             watchers,
             issuer,
+            uploads,
             url: OnceLock::new(),
             stop: OnceLock::new(),
             owner_token,
@@ -280,6 +284,14 @@ impl App {
             "watchers_per_account_max": self.config.limits.watchers_per_account,
             "watchers_per_identity_max": self.config.limits.watchers_per_identity,
             "request_timeout_s": self.config.limits.request_timeout_s,
+            "blob_bytes_max": crate::limits::BLOB_BYTES_MAX,
+            "blob_identity_bytes_max": self.config.blobs.identity_bytes,
+            "blob_identity_count_max": self.config.blobs.identity_count,
+            "blob_account_bytes_max": self.config.blobs.account_bytes,
+            "blob_account_count_max": self.config.blobs.account_count,
+            "blob_uploads_max": self.config.blobs.uploads,
+            "blob_identity_uploads_max": self.config.blobs.identity_uploads,
+            "blob_timeout_s": self.config.blobs.timeout_s,
         })
     }
 

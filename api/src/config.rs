@@ -4,6 +4,7 @@
 //! a setting that is silently not in force is worse than a start that fails. Nested keys use `__` in the environment:
 //! `COUNTERSIGN_TLS__CERT`. Only this module reads the environment (and the command line's own variables, through its parser).
 
+mod error;
 mod mcp;
 mod over;
 
@@ -15,6 +16,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::data_dir::DataDir;
+pub use error::ConfigError;
 use over::lay_over;
 
 /// Variables of the command line and of the tests: not configuration.
@@ -55,6 +57,8 @@ pub struct Config {
     pub mcp: Mcp,
     /// How many accounts are open.
     pub accounts: Accounts,
+    /// Bodies beside the logs.
+    pub blobs: Blobs,
 }
 
 /// Certificate chain and key, PEM. Read again on SIGHUP.
@@ -146,6 +150,7 @@ impl Default for Config {
             witnesses: Witnesses::default(),
             mcp: Mcp::default(),
             accounts: Accounts::default(),
+            blobs: Blobs::default(),
         }
     }
 }
@@ -237,6 +242,43 @@ impl Default for Accounts {
     }
 }
 
+/// Bodies beside the logs: how many, and how much of the disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Blobs {
+    /// Bytes that one identity may have kept in an account; more are refused (429).
+    pub identity_bytes: u64,
+    /// Bodies that one identity may have kept in an account.
+    pub identity_count: u64,
+    /// Bytes that all bodies of an account may have together.
+    pub account_bytes: u64,
+    /// Bodies of an account.
+    pub account_count: u64,
+    /// Bodies that come in at a time, in all; one more is told to come again (503). Each takes 256 KiB of `limits.body_memory_bytes`.
+    pub uploads: usize,
+    /// Bodies that come in at a time from one identity.
+    pub identity_uploads: usize,
+    /// How long a body may take to come in, in seconds.
+    pub timeout_s: u64,
+    /// No body is taken that would leave less of the disk than this: a log that finds no room cannot be written (503).
+    pub free_bytes_min: u64,
+}
+
+impl Default for Blobs {
+    fn default() -> Blobs {
+        Blobs {
+            identity_bytes: 1 << 30,
+            identity_count: 10_000,
+            account_bytes: 10 << 30,
+            account_count: 100_000,
+            uploads: 64,
+            identity_uploads: 8,
+            timeout_s: 300,
+            free_bytes_min: 64 << 20,
+        }
+    }
+}
+
 impl Default for Trace {
     fn default() -> Trace {
         Trace {
@@ -253,27 +295,6 @@ impl Default for Store {
             write_buffer_bytes: 256 << 20,
         }
     }
-}
-
-/// Why there is no configuration.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The file, or a variable laid over it, is not a configuration.
-    #[error("{place}: {why}")]
-    Wrong {
-        /// The file or the variable.
-        place: String,
-        /// What is wrong.
-        why: String,
-    },
 }
 
 /// Where this user's data lie: `XDG_DATA_HOME`, else `.local/share` in the home folder.
@@ -361,6 +382,9 @@ impl Config {
         self.mcp.check()?;
         if !(1..=200).contains(&self.accounts.open_max) {
             return Err("accounts.open_max: 1 to 200".into());
+        }
+        if self.blobs.uploads == 0 || self.blobs.identity_uploads == 0 {
+            return Err("blobs: at least one at a time (uploads, identity_uploads)".into());
         }
         let limits = &self.limits;
         if limits.body_memory_bytes < crate::limits::NDJSON_BYTES_MAX {

@@ -317,6 +317,12 @@ impl AccountDir {
         self.root.join("db")
     }
 
+    /// `blobs/`: bodies beside the log.
+    #[must_use]
+    pub fn blobs(&self) -> PathBuf {
+        self.root.join("blobs")
+    }
+
     /// `published`: the mark of the largest published head, outside the store's folder on purpose.
     #[must_use]
     pub fn tidemark(&self) -> PathBuf {

@@ -17,6 +17,8 @@ pub mod audit;
 #[cfg(feature = "service")]
 pub mod bench;
 #[cfg(feature = "service")]
+pub mod blobs;
+#[cfg(feature = "service")]
 pub mod cli;
 pub mod client;
 #[cfg(feature = "service")]

@@ -5,6 +5,8 @@
 pub const BODY_BYTES_MAX: usize = 256 << 10;
 /// A call that takes a file in one of its arguments: as much as an NDJSON body.
 pub const CONTENT_BYTES_MAX: usize = NDJSON_BYTES_MAX;
+/// One body beside a log.
+pub const BLOB_BYTES_MAX: u64 = 16 << 20;
 /// Envelopes in one NDJSON body.
 pub const NDJSON_LINES_MAX: usize = 1_000;
 /// Bytes of one NDJSON body.

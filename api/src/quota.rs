@@ -49,6 +49,18 @@ pub struct Rate {
     pub per_minute: u64,
 }
 
+impl Rate {
+    /// Calls of whatever door.
+    #[must_use]
+    pub const fn calls(per_minute: u64) -> Rate {
+        Rate {
+            what: "calls",
+            setting: "requests_per_minute",
+            per_minute,
+        }
+    }
+}
+
 /// The callers of a service, each by the origin of its account and by its identity there.
 #[derive(Default)]
 pub struct Quotas(Mutex<Callers>);
@@ -122,14 +134,6 @@ impl Quotas {
 mod tests {
     use super::*;
 
-    fn calls(per_minute: u64) -> Rate {
-        Rate {
-            what: "calls",
-            setting: "requests_per_minute",
-            per_minute,
-        }
-    }
-
     fn id(n: u8) -> IdentityId {
         format!("id_{}", format!("{n:02x}").repeat(32))
             .parse()
@@ -139,7 +143,7 @@ mod tests {
     #[test]
     fn a_minute_has_so_many_calls_and_they_come_back_one_by_one() {
         let quotas = Quotas::default();
-        let take = |now_ms| quotas.take(("a", id(1)), calls(60), now_ms);
+        let take = |now_ms| quotas.take(("a", id(1)), Rate::calls(60), now_ms);
         for _ in 0..60 {
             take(1_000).unwrap();
         }
@@ -159,30 +163,32 @@ mod tests {
     #[test]
     fn nobody_uses_up_what_another_has() {
         let quotas = Quotas::default();
-        quotas.take(("a", id(1)), calls(1), 0).unwrap();
-        assert!(quotas.take(("a", id(1)), calls(1), 0).is_err());
-        quotas.take(("a", id(2)), calls(1), 0).unwrap();
-        quotas.take(("b", id(1)), calls(1), 0).unwrap();
+        quotas.take(("a", id(1)), Rate::calls(1), 0).unwrap();
+        assert!(quotas.take(("a", id(1)), Rate::calls(1), 0).is_err());
+        quotas.take(("a", id(2)), Rate::calls(1), 0).unwrap();
+        quotas.take(("b", id(1)), Rate::calls(1), 0).unwrap();
         for _ in 0..10 {
-            quotas.take(("a", id(3)), calls(0), 0).unwrap();
+            quotas.take(("a", id(3)), Rate::calls(0), 0).unwrap();
         }
     }
 
     #[test]
     fn another_setting_holds_at_once() {
         let quotas = Quotas::default();
-        quotas.take(("a", id(1)), calls(1_000), 0).unwrap();
-        quotas.take(("a", id(1)), calls(1), 0).unwrap();
-        assert!(quotas.take(("a", id(1)), calls(1), 0).is_err());
+        quotas.take(("a", id(1)), Rate::calls(1_000), 0).unwrap();
+        quotas.take(("a", id(1)), Rate::calls(1), 0).unwrap();
+        assert!(quotas.take(("a", id(1)), Rate::calls(1), 0).is_err());
     }
 
     #[test]
     fn callers_who_have_all_they_may_have_are_forgotten() {
         let quotas = Quotas::default();
         for n in 0..CALLERS {
-            quotas.take((&n.to_string(), id(1)), calls(60), 0).unwrap();
+            quotas
+                .take((&n.to_string(), id(1)), Rate::calls(60), 0)
+                .unwrap();
         }
-        quotas.take(("x", id(1)), calls(60), 2_000).unwrap();
+        quotas.take(("x", id(1)), Rate::calls(60), 2_000).unwrap();
         assert_eq!(quotas.0.lock().unwrap().buckets.len(), 1);
     }
 
@@ -190,7 +196,9 @@ mod tests {
     fn many_who_have_less_than_all_are_not_looked_through_each_time() {
         let quotas = Quotas::default();
         for n in 0..=CALLERS {
-            quotas.take((&n.to_string(), id(1)), calls(60), 0).unwrap();
+            quotas
+                .take((&n.to_string(), id(1)), Rate::calls(60), 0)
+                .unwrap();
         }
         let callers = quotas.0.lock().unwrap();
         assert_eq!(
@@ -202,7 +210,7 @@ mod tests {
     #[test]
     fn what_came_to_nothing_is_given_back_and_no_more_than_that() {
         let quotas = Quotas::default();
-        let take = || quotas.take(("a", id(1)), calls(1), 0);
+        let take = || quotas.take(("a", id(1)), Rate::calls(1), 0);
         take().unwrap();
         quotas.give_back(("a", id(1)));
         quotas.give_back(("a", id(1)));

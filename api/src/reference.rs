@@ -210,6 +210,12 @@ fn http() -> String {
             "body of many envelopes",
         ),
         (
+            "blob_bytes_max",
+            // OK because it is 16 MiB.
+            usize::try_from(crate::limits::BLOB_BYTES_MAX).expect("reference: a limit"),
+            "a body beside the log",
+        ),
+        (
             "evidence_set_max",
             limits::MULTI_LEAVES_MAX,
             "leaves of one evidence set",
@@ -225,7 +231,7 @@ fn http() -> String {
         crate::limits::DEADLINE_MS
     );
     out.push_str(
-        "| `header_bytes_max`, `connections_max`, `requests_max`, `watchers_max`, `watchers_per_account_max`, `watchers_per_identity_max`, `request_timeout_s` | \
+        "| `header_bytes_max`, `connections_max`, `requests_max`, `watchers_max`, `watchers_per_account_max`, `watchers_per_identity_max`, `request_timeout_s`, `blob_…` | \
          [configuration.md](configuration.md) | |\n",
     );
     out

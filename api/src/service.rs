@@ -213,7 +213,10 @@ async fn sweep(app: Arc<App>, mut stop: watch::Receiver<bool>) {
             () = tokio::time::sleep(SWEEP) => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
-        tokio::task::block_in_place(|| app.accounts.sweep());
+        tokio::task::block_in_place(|| {
+            app.accounts.sweep();
+            app.accounts.erase_owed();
+        });
     }
 }
 

@@ -3,6 +3,7 @@
 mod accounts;
 mod audit;
 mod between;
+mod blobs;
 mod board;
 mod bodies;
 mod check;

@@ -547,6 +547,46 @@ fn a_full_disk_refuses_and_forgets_nothing() {
 }
 
 #[test]
+fn a_full_disk_takes_no_body_and_keeps_those_that_it_has() {
+    let Some(disk) = Disk::of(40) else { return };
+    let config = "[store]\nwrite_buffer_bytes = 2097152\n[blobs]\nfree_bytes_min = 0\n";
+    let mut rig = Rig::inside(disk.path(), config);
+    let bearer = format!("Bearer {}", rig.token());
+    let put = |rig: &Rig, byte: u8| {
+        let headers = [("authorization", bearer.as_str())];
+        let body = vec![byte; 1 << 20];
+        rig.http().send("POST", "/v1/blobs", &headers, &body)
+    };
+    let kept = put(&rig, 1);
+    assert_eq!(kept.status, 201, "{}", kept.text());
+    let kept = kept.json()["commitment"].as_str().unwrap().to_owned();
+    let filler = disk.path().join("filler");
+    fill(&filler);
+    let refused = put(&rig, 2);
+    refused.problem(503, "BUSY");
+    assert!(refused.header("retry-after").is_some());
+    let left = fs::read_dir(rig.account("blobs/tmp")).unwrap().count();
+    assert_eq!(left, 0, "of what was refused nothing is left");
+    let target = format!("/v1/blobs/{kept}");
+    let read = |rig: &Rig| {
+        let headers = [("authorization", bearer.as_str())];
+        rig.http().send("GET", &target, &headers, b"").body
+    };
+    assert_eq!(read(&rig), vec![1; 1 << 20]);
+    fs::remove_file(&filler).unwrap();
+    assert_eq!(put(&rig, 2).status, 201);
+    rig.restart();
+    assert_eq!(read(&rig), vec![1; 1 << 20]);
+    // What the log needs is left alone, if it is told so.
+    rig.service.stop();
+    let config = rig.dir().join("config.toml");
+    fs::write(&config, "[blobs]\nfree_bytes_min = 41943040\n").unwrap();
+    rig.begin_again();
+    put(&rig, 3).problem(503, "BUSY");
+    rig.service.stop();
+}
+
+#[test]
 fn a_directory_that_cannot_be_written_is_refused() {
     let Some(disk) = Disk::of(40) else { return };
     let mut rig = Rig::inside(disk.path(), "");

@@ -46,6 +46,18 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "FILE")]
     pub artifact: Option<PathBuf>,
 
+    /// The signed payload must refer to this body by its commitment, which is made with --salt
+    #[arg(long, value_name = "FILE", requires = "salt")]
+    pub body: Option<PathBuf>,
+
+    /// The salt of --body, 64 hexadecimal digits
+    #[arg(long, value_name = "HEX", requires = "body")]
+    pub salt: Option<String>,
+
+    /// Evidence of leaves that erased bodies: of a leaf that refers to one it cannot be told what the body was
+    #[arg(long, value_name = "EVIDENCE", num_args = 1..)]
+    pub erased: Vec<PathBuf>,
+
     /// The leaf, byte for byte; EVIDENCE is then a bare .tlog-proof
     #[arg(long, value_name = "FILE")]
     pub leaf: Option<PathBuf>,
@@ -63,7 +75,8 @@ Checks, each with a line of its own:
   signers     whose keys those are: enrolled at which leaf, by whom, down to
               leaf 0; or pinned by you
   payload     an operation is for this log; what --payload and --artifact name
-              is what was signed
+              is what was signed; --body is the body that it refers to, and a
+              body that --erased shows to be erased is unknown
   inclusion   the leaf is in the tree of the checkpoint
   checkpoint  a log of your policy signed the checkpoint
   witnesses   your policy's quorum cosigned it, and not before the time that
@@ -80,13 +93,16 @@ Exit codes:
   0  all hold
   1  one does not hold, or is malformed
   2  wrong usage, or a file, key or policy that cannot be read
-  3  of one it cannot be told: a newer format, an unknown key or log
+  3  of one it cannot be told: a newer format, an unknown key or log, an
+     erased body
 Of several the first in the order 2, 1, 3, 0 counts.
 
 Examples:
   countersign-verify 7.evidence.json --policy policy
   countersign-verify *.evidence.json --policy policy.d --keys ci.pub --json
   countersign-verify 7.evidence.json --policy policy --artifact release.tgz
+  countersign-verify 7.evidence.json --policy policy --body scan.pdf --salt 9f…
+  countersign-verify 7.evidence.json --policy policy --erased 9.evidence.json
   countersign-verify 7.tlog-proof --leaf 7.leaf --policy policy
   countersign-verify - --policy policy < 7.evidence.json";
 
@@ -120,7 +136,7 @@ fn verify(args: &VerifyArgs, out: &mut dyn Write) -> Result<u8, String> {
         return Err("standard input (-) can be read once".into());
     }
     let eras = inputs::policy(&args.policy)?;
-    let options = inputs::options(args)?;
+    let options = inputs::options(args, &eras)?;
     let leaf = args.leaf.as_deref().map(inputs::file).transpose()?;
     let cores = thread::available_parallelism()
         .map_or(1, NonZero::get)

@@ -5,6 +5,7 @@
 //!
 //! - [`hash`]: SHA-256, leaf and node hashes
 //! - [`base64`]: the one spelling that the text formats take
+//! - [`blob`]: bodies beside a log, and the references to them
 //! - [`tree`]: inclusion and consistency proofs
 //! - [`subtree`]: subtrees, and their proofs
 //! - [`range`]: the compact edge of a growing tree
@@ -43,6 +44,7 @@ extern crate std;
 
 pub mod add_checkpoint;
 pub mod base64;
+pub mod blob;
 pub mod checkpoint;
 #[cfg(feature = "cli")]
 pub mod command;

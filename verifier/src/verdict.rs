@@ -4,6 +4,7 @@
 //! nobody. What a single file cannot show (that nothing was revoked later, that the decision follows the
 //! rules) is said to be the operator's word until an audit of the whole log.
 
+mod body;
 mod checkpoint;
 mod head;
 mod leaf;
@@ -18,6 +19,7 @@ use crate::hash::Hash;
 use crate::key::PublicKey;
 use crate::leaf::{By, Millis};
 
+pub use self::body::{Body, Erasure};
 pub use self::checkpoint::{JudgedCheckpoint, judge_checkpoint};
 pub use self::verifier::Verifier;
 
@@ -144,9 +146,20 @@ pub struct Options {
     pub payload: Option<Vec<u8>>,
     /// SHA-256 that must be a subject of the signed statement.
     pub artifact: Option<Hash>,
+    /// A body beside the log that the signed payload must refer to.
+    pub body: Option<Body>,
+    /// Bodies that were erased: of a leaf that refers to one it cannot be told what the body was.
+    pub erased: Vec<Erasure>,
     /// The reader's clock, POSIX seconds: cosignatures dated more than
     /// [`crate::limits::FUTURE_S_MAX`] after it do not count. `None` lets all count.
     pub now_s: Option<u64>,
+}
+
+impl Options {
+    /// Whether the reader holds something that one payload must be, or speak of.
+    const fn compares(&self) -> bool {
+        self.payload.is_some() || self.artifact.is_some() || self.body.is_some()
+    }
 }
 
 impl Name {

@@ -26,7 +26,7 @@ use countersign_verifier::{
 pub use report::Report;
 
 use super::report::{Class, Faults};
-use crate::data_dir::AccountDir;
+use crate::{blobs, data_dir::AccountDir};
 use above::Leaves;
 use report::Looked;
 
@@ -116,6 +116,9 @@ pub fn run(plan: &Plan<'_>) -> Result<Report, CheckError> {
             &mut faults,
         );
     }
+    let mut fault = |what| faults.add(Class::Blob, None, what);
+    let bodies = blobs::look(&plan.files.blobs(), &state.erased, &mut fault);
+    looked.bodies = bodies.map_err(CheckError::Unknown)?;
     take(&found, &mut faults);
     looked.found(&found);
     Ok(Report::new(looked, faults))

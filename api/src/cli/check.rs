@@ -54,7 +54,7 @@ A line for each class of objects, by which faults are named:
   index  the lookup keys are those that the leaves have, and no others
   state  every decision follows the rules; the snapshot, and what a running
          service holds, equal a replay
-  blob   the bodies beside the log
+  blob   the bodies beside the log give their commitments, and none is erased
   key    every signature verifies under the key that the leaves enrol for its
          signer; the key files are those that leaf 0 names
 A store that does not open is a fault. Nothing is repaired: see `recover`.

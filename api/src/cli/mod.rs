@@ -7,6 +7,7 @@ mod account;
 mod audit;
 mod bar;
 mod bench;
+mod blob;
 mod board;
 mod call;
 mod check;
@@ -94,6 +95,7 @@ enum Command {
     Head(head::HeadArgs),
     Pin(pin::PinArgs),
     Board(board::BoardArgs),
+    Blob(blob::BlobArgs),
     Call(call::CallArgs),
     Shim(shim::ShimArgs),
     Bench(bench::BenchArgs),
@@ -170,6 +172,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Head(args) => head::run(&args),
         Command::Pin(args) => pin::run(&args),
         Command::Board(args) => board::run(&args),
+        Command::Blob(args) => blob::run(&args),
         Command::Call(args) => call::run(&args),
         Command::Shim(args) => shim::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -126,10 +126,11 @@ pub async fn read(
     }
 }
 
-async fn again<F: Future<Output = Result<ToolAnswer, ClientError>>>(
+/// Sends it again while that can help.
+pub async fn again<T, F: Future<Output = Result<T, ClientError>>>(
     service: &Service,
     call: impl Fn() -> F,
-) -> anyhow::Result<ToolAnswer> {
+) -> anyhow::Result<T> {
     let mut retry = Retry::new(PATIENCE);
     loop {
         let error = match call().await {

@@ -168,7 +168,11 @@ fn waits(members: &Value, name: &str) -> Duration {
 }
 
 /// An operation, issued now, in its envelope.
-fn sign_operation((tool, arguments): (&str, Value), by: By<'_>, nonce: &str) -> Envelope {
+pub(super) fn sign_operation(
+    (tool, arguments): (&str, Value),
+    by: By<'_>,
+    nonce: &str,
+) -> Envelope {
     let operation = Operation {
         tool: tool.to_owned(),
         arguments,

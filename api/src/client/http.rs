@@ -28,6 +28,7 @@ pub struct Client {
 pub(super) struct Answer {
     pub(super) url: String,
     pub(super) status: u16,
+    pub(super) headers: header::HeaderMap,
     pub(super) body: Vec<u8>,
 }
 
@@ -163,6 +164,7 @@ pub(super) async fn send(request: RequestBuilder, limit: usize) -> Result<Answer
         });
     }
     let retry_after = retry_after(&response);
+    let headers = response.headers().clone();
     let body = read(
         response,
         &url,
@@ -173,6 +175,7 @@ pub(super) async fn send(request: RequestBuilder, limit: usize) -> Result<Answer
         return Ok(Answer {
             url,
             status: status.as_u16(),
+            headers,
             body,
         });
     }

@@ -17,6 +17,7 @@
 
 mod admin;
 mod agent;
+mod blob;
 mod call;
 mod error;
 mod evidence;
@@ -31,6 +32,7 @@ pub use admin::{
     Still, admin_accounts, admin_create_account, admin_set_policy, admin_status, admin_still,
 };
 pub use agent::{Agent, CheckIn, Claim, Lease, Outcome, Session, new_key};
+pub use blob::{BLOB_BYTES_MAX, Blob, KeptBlob, new_salt};
 pub use call::{By, CallOptions, Entry, ToolAnswer, new_nonce};
 pub use error::{ClientError, Problem};
 pub use evidence::EvidenceFile;

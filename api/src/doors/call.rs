@@ -22,7 +22,7 @@ use crate::{
     ledger::{OperationRequest, Request, may_read, may_see},
     state::verb,
     submit::{self, Wanted},
-    tools::{Done, Runs, Tool, define::Answer, lease::until_free},
+    tools::{Done, Runs, Tool, blob, define::Answer, lease::until_free},
 };
 
 /// A call as it came.
@@ -135,7 +135,7 @@ async fn signed_call(
 }
 
 /// The account that an operation is signed for. A token beside it must not name another.
-fn account_of(
+pub(super) fn account_of(
     app: &App,
     operation: &Operation,
     bearer: Option<&Bearer>,
@@ -285,6 +285,7 @@ async fn write(
     result: Answer,
 ) -> Result<Answered, Problem> {
     let nonce = request.operation.nonce.clone();
+    let erases = request.operation.tool == blob::ERASE.name;
     // Kept until it is decided, so that nobody behind is let in before.
     let place = submit::in_line(account, &request).await;
     let requests = vec![Request::Operation(Box::new(request))];
@@ -292,6 +293,10 @@ async fn write(
     // OK because one request has one answer.
     let written = written.pop().expect("call::write")?;
     drop(place);
+    if erases {
+        // Before it is answered. Should nobody wait for the answer, it is done by and by.
+        tokio::task::block_in_place(|| account.erase_owed());
+    }
     let done = |recorded: &RecordedWrite<'_>| {
         let seen = Seen::of(app, account);
         result(&Done {

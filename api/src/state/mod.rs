@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::code::Code;
 
+pub mod blob;
 pub mod board;
 pub mod closed;
 pub mod due;
@@ -32,6 +33,7 @@ pub mod start;
 pub mod token;
 pub mod verb;
 
+pub use blob::Erased;
 pub use board::Board;
 pub use closed::Closed;
 pub use head::Heads;
@@ -70,6 +72,8 @@ pub struct State {
     pub leases: Leases,
     /// Items of work.
     pub board: Board,
+    /// Bodies beside the log that were erased.
+    pub erased: Erased,
     /// The bounds that decisions keep to.
     pub settings: Settings,
     /// That nothing more is written, once the owner has said so.

@@ -4,8 +4,8 @@ use countersign_verifier::{base64, hash::Hash, leaf::Class};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Board, Closed, Heads, Identity, Leases, Opened, ReceiptPolicy, Rules, Sessions, Settings,
-    State, Tokens, board, head,
+    Board, Closed, Erased, Heads, Identity, Leases, Opened, ReceiptPolicy, Rules, Sessions,
+    Settings, State, Tokens, board, head,
     identity::{Change, Possession},
     lease::Lease,
     opened::spki,
@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Raised whenever the form changes: a snapshot of another form is no snapshot, and the leaves are replayed.
-const FORM: u32 = 8;
+const FORM: u32 = 9;
 
 /// All that is read of a snapshot of unknown form.
 #[derive(Deserialize)]
@@ -38,6 +38,8 @@ struct Form {
     sessions: Vec<Session>,
     leases: Vec<Lease>,
     board: Vec<board::Row>,
+    /// Commitment and leaf.
+    erased: Vec<(String, u64)>,
     settings: Settings,
     closed: Option<(u64, String)>,
     refusals: Vec<(String, u64, u64)>,
@@ -104,6 +106,7 @@ impl State {
             sessions: self.sessions.to_rows(),
             leases: self.leases.to_rows(),
             board: self.board.to_rows(),
+            erased: self.erased.to_rows(),
             settings: self.settings.clone(),
             closed: self.closed.clone().map(|c| (c.index, c.successor)),
             refusals: self
@@ -139,6 +142,7 @@ impl State {
             sessions: Sessions::from_rows(form.sessions),
             leases: Leases::from_rows(form.leases)?,
             board: Board::from_rows(form.board)?,
+            erased: Erased::from_rows(form.erased).ok()?,
             settings: form.settings,
             closed: form
                 .closed

@@ -4,8 +4,8 @@ use countersign_verifier::{key::IdentityId, operation::Operation};
 use serde_json::{Map, Value};
 
 use super::{
-    At, Caller, Decided, State, board, closed, head, identity, lease, policy, receipt, refusal,
-    session, settings, start, token,
+    At, Caller, Decided, State, blob, board, closed, head, identity, lease, policy, receipt,
+    refusal, session, settings, start, token,
 };
 use crate::code::Code;
 
@@ -34,6 +34,7 @@ pub const VERBS: &[Verb] = &[
     session::CHECKOUT,
     session::HEARTBEAT,
     start::START,
+    blob::ERASE,
     board::COMMENT,
     board::IMPORT,
     board::RESOLVE,
@@ -55,6 +56,7 @@ pub const VERBS: &[Verb] = &[
 /// What nobody may do but with a key of his own (`agent_key`), whatever the account's policy says: one that the service could sign
 /// for would give itself more than it was given.
 const OWN_KEY: &[&str] = &[
+    "blob_erase",
     "head_track",
     "identity_enroll",
     "identity_revoke",

@@ -1,6 +1,7 @@
 //! The tools: each is one value, from which its route, its reference page and its checks derive.
 
 pub mod attestation;
+pub mod blob;
 pub mod board;
 pub mod closed;
 pub mod contract;
@@ -19,7 +20,10 @@ pub mod settings;
 pub mod start;
 pub mod token;
 
-use crate::{policy::Family, state::policy::family};
+use crate::{
+    policy::Family,
+    state::{self, policy::family},
+};
 
 pub use near::hint;
 pub use offered::is_offered;
@@ -64,13 +68,14 @@ pub const TOOLS: &[Tool] = &[
     board::IMPORT,
     board::EXPORT,
     board::PARITY,
+    blob::ERASE,
     settings::GET,
     settings::SET,
     closed::CLOSE,
     log_read::READ,
 ];
 
-/// What actions of a policy can be: every tool, and what the service itself says; each with its families.
+/// What actions of a policy can be: every tool, what the service itself says, and bodies that come and go; each with its families.
 #[must_use]
 pub fn actions() -> Vec<(&'static str, Vec<Family>)> {
     let families = |tool: &Tool| match tool.handler {
@@ -80,7 +85,10 @@ pub fn actions() -> Vec<(&'static str, Vec<Family>)> {
     };
     let tools = TOOLS.iter().map(|tool| (tool.name, families(tool)));
     let said = crate::state::refusal::FOLDED.tool;
-    tools.chain([(said, vec![family(said)])]).collect()
+    // Bodies are no arguments: they come and go by addresses of their own.
+    let blobs = [state::blob::PUT, state::blob::READ].map(|(name, family)| (name, vec![family]));
+    let others = [(said, vec![family(said)])];
+    tools.chain(others).chain(blobs).collect()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use countersign_verifier::{hash::Hash, tile::Tile};
 
 use crate::judge::Key;
 
+pub mod blobs;
 pub mod memory;
 pub mod rocks;
 pub mod suite;

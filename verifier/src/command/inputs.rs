@@ -3,7 +3,7 @@
 use std::format;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::string::String;
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::vec::Vec;
@@ -11,15 +11,16 @@ use std::vec::Vec;
 use sha2::{Digest as _, Sha256};
 
 use super::VerifyArgs;
+use crate::blob::commitment;
 use crate::decimal;
 use crate::hash::Hash;
 use crate::key::PublicKey;
 use crate::limits;
 use crate::policy::{Eras, Policy};
-use crate::verdict::Options;
+use crate::verdict::{Body, Erasure, Options, Verifier};
 use crate::vkey::VerifierKey;
 
-pub(super) fn options(args: &VerifyArgs) -> Result<Options, String> {
+pub(super) fn options(args: &VerifyArgs, eras: &Eras) -> Result<Options, String> {
     let keys = match args.keys.as_slice() {
         [] => None,
         paths => Some(
@@ -35,12 +36,41 @@ pub(super) fn options(args: &VerifyArgs) -> Result<Options, String> {
         .duration_since(UNIX_EPOCH)
         .ok()
         .map(|since| since.as_secs());
-    Ok(Options {
+    let bare = Options {
         keys,
+        now_s,
+        ..Options::default()
+    };
+    Ok(Options {
         payload: args.payload.as_deref().map(file).transpose()?,
         artifact: args.artifact.as_deref().map(sha256_of).transpose()?,
-        now_s,
+        body: body(args)?,
+        erased: erased(&args.erased, eras, &bare)?,
+        ..bare
     })
+}
+
+/// The body given, by what it and its salt give.
+fn body(args: &VerifyArgs) -> Result<Option<Body>, String> {
+    let (Some(path), Some(salt)) = (&args.body, &args.salt) else {
+        return Ok(None);
+    };
+    let salt = Hash::from_hex(salt).map_err(|_| "--salt: 64 lowercase hexadecimal digits")?;
+    let body = file(path)?;
+    Ok(Some(Body {
+        commitment: commitment(&salt.0, &body),
+        bytes: body.len() as u64,
+    }))
+}
+
+/// What the leaves of these files erased. One that does not show it would leave the reader with another answer than he asked for.
+fn erased(paths: &[PathBuf], eras: &Eras, options: &Options) -> Result<Vec<Erasure>, String> {
+    let mut verifier = Verifier::new(eras.clone(), options.clone());
+    let mut erasure = |path: &PathBuf| {
+        let shown = verifier.erasure(&file(path)?);
+        shown.map_err(|why| format!("--erased {}: {why}", path.display()))
+    };
+    paths.iter().map(&mut erasure).collect()
 }
 
 fn keys(path: &Path) -> Result<Vec<PublicKey>, String> {

@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::body;
 use super::head::{Head, Shown};
 use super::signers::{self, Known};
 use super::{Found, Options, Status, Subject, found};
@@ -102,7 +103,7 @@ fn unsigned(subject: Subject, leaf: Found, why: &str, payload: Found, witnesses:
 
 /// The payload's check where there is none: a fault if the reader asked about it.
 fn no_payload(fault: &str, why: &str, options: &Options) -> Found {
-    if options.payload.is_some() || options.artifact.is_some() {
+    if options.compares() {
         found(Status::Fail, fault)
     } else {
         found(Status::Skipped, why)
@@ -163,7 +164,7 @@ fn read(
         judged = found(Status::Fail, detail);
     }
     let operation = is_operation.then(|| operation(envelope, head));
-    let payload = compared(envelope, options);
+    let payload = compared(envelope, head, options);
     subject.payload_type = Some(envelope.payload_type.clone());
     subject.payload_bytes = Some(envelope.payload.len());
     subject.payload_sha256 = Some(sha256(&envelope.payload));
@@ -180,7 +181,7 @@ fn read(
 }
 
 /// The payload beside what the reader holds.
-fn compared(envelope: &Envelope, options: &Options) -> Found {
+fn compared(envelope: &Envelope, head: &Head, options: &Options) -> Found {
     let mut all: Vec<Found> = Vec::new();
     if let Some(due) = &options.payload {
         all.push(equal(&envelope.payload, due));
@@ -188,10 +189,11 @@ fn compared(envelope: &Envelope, options: &Options) -> Found {
     if let Some(artifact) = &options.artifact {
         all.push(speaks_of(envelope, artifact));
     }
+    all.extend(body::compared(envelope, head, options));
     if all.is_empty() {
         let what = match statement::is_payload_type(&envelope.payload_type) {
             true => "an in-toto statement; compare what it speaks of with --artifact",
-            false => "opaque bytes; compare them with --payload",
+            false => "opaque bytes; compare them with --payload or --body",
         };
         return found(Status::Skipped, what);
     }

@@ -258,17 +258,18 @@ fn finish_set(
     mut judged: Vec<Judged>,
     options: &Options,
 ) -> Verdict {
-    let compared = if options.payload.is_some() || options.artifact.is_some() {
-        // The reader holds one thing: one leaf of the set must be about it.
-        let about = judged.iter().find(|one| one.payload.0 == Status::Pass);
+    let compared = if options.compares() {
+        // The reader holds one thing: one leaf of the set must be about it, or be about what cannot be told any more.
+        let is = |status| judged.iter().find(move |one| one.payload.0 == status);
+        let about = is(Status::Pass).or_else(|| is(Status::Unknown));
         match about {
             Some(one) => found(
-                Status::Pass,
+                one.payload.0,
                 format!("leaf {}: {}", one.subject.index, one.payload.1),
             ),
             None => found(
                 Status::Fail,
-                "no leaf of the set has it as its signed payload or subject",
+                "no leaf of the set has it as its signed payload or subject, or refers to it",
             ),
         }
     } else {

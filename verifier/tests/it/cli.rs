@@ -513,3 +513,71 @@ fn help_says_what_is_checked_and_how_it_ends() {
     }
     assert!(desk.run("--version").out.starts_with("countersign-verify "));
 }
+
+#[test]
+fn a_body_is_held_against_the_reference_and_an_erased_one_cannot_be_told() {
+    use countersign_verifier::blob::commitment;
+    let mut desk = Desk::new("bodies");
+    let (salt, body) = ([9; 32], b"a long report");
+    let named = commitment(&salt, body).to_hex();
+    let payload = json!({"commitment": named, "bytes": body.len(), "media_type": "text/plain"});
+    let about = desk.world.agent_receipt(payload.to_string().as_bytes());
+    let owner = ed25519(4);
+    let (by, asked) = (
+        (owner.public().identity(), &owner),
+        json!({"commitment": named}),
+    );
+    let erased = desk
+        .world
+        .change_as(by, "blob_erase", asked.clone(), &asked);
+    desk.put("about.json", desk.world.evidence(about, &[0, 1]).to_json());
+    desk.put(
+        "erased.json",
+        desk.world.evidence(erased, &[0, 1]).to_json(),
+    );
+    desk.put("body", body);
+    let salt = "09".repeat(32);
+    for (more, code, says) in [
+        (
+            format!("--body body --salt {salt}"),
+            0,
+            "refers as \"text/plain\"",
+        ),
+        (
+            format!("--body policy --salt {salt}"),
+            1,
+            "none of the payload's",
+        ),
+        ("--erased erased.json".to_owned(), 3, "body erased: "),
+        (
+            format!("--body policy --salt {salt} --erased erased.json"),
+            3,
+            "body erased: ",
+        ),
+        (
+            format!("--body body --salt {salt} --erased erased.json"),
+            0,
+            "refers as",
+        ),
+        ("--body body".to_owned(), 2, "--salt"),
+        ("--body body --salt 09".to_owned(), 2, "--salt"),
+        (
+            "--erased good.json".to_owned(),
+            2,
+            "good.json: this leaf erases no body",
+        ),
+        ("--erased bad.json".to_owned(), 2, "bad.json: does_not_hold"),
+    ] {
+        let ran = desk.run(&format!("about.json --policy policy {more}"));
+        assert_eq!(ran.code, code, "{more}: {}{}", ran.out, ran.err);
+        assert!(
+            ran.out.contains(says) || ran.err.contains(says),
+            "{more}: {}{}",
+            ran.out,
+            ran.err
+        );
+    }
+    let ran = desk.run("about.json --policy policy --erased erased.json --json");
+    let verdict: Value = serde_json::from_str(ran.out.trim()).unwrap();
+    assert_eq!(verdict["verdict"], "cannot_tell");
+}

@@ -5,6 +5,7 @@
 
 mod add_checkpoint;
 mod any;
+mod bodies;
 mod cases_note;
 mod cases_tree;
 mod chains;

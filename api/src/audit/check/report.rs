@@ -21,6 +21,7 @@ pub(super) struct Looked {
     pub(super) decisions: u64,
     pub(super) taken: u64,
     pub(super) signatures: u64,
+    pub(super) bodies: u64,
     pub(super) stopped: Option<(u64, bool)>,
     pub(super) compared: Vec<String>,
 }
@@ -86,7 +87,16 @@ impl Looked {
                 );
                 untold(ended, what)
             }
-            Class::Blob => (Status::Skipped, "no body is kept beside the log".into()),
+            Class::Blob if self.bodies == 0 => {
+                (Status::Skipped, "no body is kept beside the log".into())
+            }
+            Class::Blob => {
+                let what = format!(
+                    "{} bodies give their commitments, and no leaf has erased one of them",
+                    self.bodies
+                );
+                untold(ended, what)
+            }
         }
     }
 }

@@ -56,11 +56,7 @@ impl<'a> Seen<'a> {
         let Some(caller) = caller.or_else(|| self.newest.owner()) else {
             return Ok(());
         };
-        let rate = Rate {
-            what: "calls",
-            setting: "requests_per_minute",
-            per_minute: self.newest.settings.requests_per_minute,
-        };
+        let rate = Rate::calls(self.newest.settings.requests_per_minute);
         let caller = (self.account.origin.as_str(), caller);
         app.quotas.take(caller, rate, app.boot_ms())
     }

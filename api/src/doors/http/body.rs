@@ -34,16 +34,7 @@ pub(in crate::doors) async fn read(
     request: Request,
     limit: usize,
 ) -> Result<(Bytes, Held), Problem> {
-    if request
-        .headers()
-        .get(header::CONTENT_ENCODING)
-        .is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity"))
-    {
-        return Err(Problem::new(
-            Code::MediaType,
-            "a compressed body is not taken: send it as it is, without Content-Encoding",
-        ));
-    }
+    refuse_encoded(&request)?;
     let stated = request
         .headers()
         .get(header::CONTENT_LENGTH)
@@ -59,6 +50,16 @@ pub(in crate::doors) async fn read(
             Err(Problem::new(Code::Timeout, why).retry_after(1_000))
         }
     }
+}
+
+/// What is compressed is not taken: its length says nothing.
+pub(in crate::doors) fn refuse_encoded(request: &Request) -> Result<(), Problem> {
+    let encoding = request.headers().get(header::CONTENT_ENCODING);
+    if encoding.is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        let why = "a compressed body is not taken: send it as it is, without Content-Encoding";
+        return Err(Problem::new(Code::MediaType, why));
+    }
+    Ok(())
 }
 
 /// Takes memory as it is needed, not as it is announced: who announces much and sends little takes nothing from others.

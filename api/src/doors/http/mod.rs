@@ -27,6 +27,7 @@ use crate::{
 };
 
 pub mod answer;
+mod blobs;
 pub(super) mod body;
 mod events;
 mod heads;
@@ -75,6 +76,8 @@ pub fn router(app: Shared) -> Router {
             get(mcp::protected_resource),
         )
         .route("/v1/events", get(events::events))
+        .route("/v1/blobs", post(blobs::put).fallback(method))
+        .route("/v1/blobs/{commitment}", get(blobs::get))
         .route("/v1/{tool}", post(tools::call).fallback(method))
         .nest("/log/{account}", log)
         .fallback(any(nothing))
@@ -84,6 +87,10 @@ pub fn router(app: Shared) -> Router {
         .layer(CompressionLayer::new().compress_when(SizeAbove::new(1_024).and(Compressible)))
         .with_state(app)
 }
+
+/// Of an answer that is never compressed: whoever asks wants these bytes, and to know how many there are.
+#[derive(Clone, Copy)]
+struct AsItIs;
 
 /// Text and bundles; tiles and signatures are random bytes.
 #[derive(Clone, Copy)]
@@ -99,6 +106,7 @@ impl Predicate for Compressible {
             .is_none_or(|size| size > 8_192);
         let kind = response.headers().get(header::CONTENT_TYPE);
         response.status() == StatusCode::OK
+            && response.extensions().get::<AsItIs>().is_none()
             && kind
                 .and_then(|k| k.to_str().ok())
                 // Events come one by one; compressed they would wait for each other.
@@ -142,6 +150,7 @@ fn door(path: &str) -> &'static str {
         (Some("health"), ..) => "health",
         (Some("metrics"), ..) => "metrics",
         (Some("v1"), Some("events"), _) => "events",
+        (Some("v1"), Some("blobs"), _) => "blobs",
         (Some("v1"), ..) => "tools",
         (Some("mcp"), ..) => "mcp",
         (Some("log"), _, Some("receipts")) => "receipts",

@@ -267,6 +267,28 @@ pub(super) const ADDRESSES: &[Address] = &[
     },
     Address {
         method: "post",
+        body: &[BYTES],
+        open: false,
+        ..get(
+            "tools",
+            "/v1/blobs",
+            "Keeps a body beside the log: any media type; headers Countersign-Salt, Countersign-Commitment, and Countersign-Operation instead of a token",
+            &[("account", Kind::Text, false)],
+            &[JSON],
+        )
+    },
+    Address {
+        open: false,
+        ..get(
+            "tools",
+            "/v1/blobs/{commitment}",
+            "A body beside the log, in the media type that it was kept with",
+            &[("account", Kind::Text, false)],
+            &[BYTES],
+        )
+    },
+    Address {
+        method: "post",
         body: &[JSON],
         refusal: &[JSON],
         ..get(

@@ -95,7 +95,7 @@ fn in_path(path: &str, name: &str) -> Value {
         "index" if path.contains("/tile/") => json!({"type": "string", "pattern": "^[0-9]{3}$"}),
         "level" => json!({"type": "integer", "minimum": 0, "maximum": 63}),
         "index" => schema(Kind::Number),
-        "leaf_hash" => schema(Kind::Hash),
+        "leaf_hash" | "commitment" => schema(Kind::Hash),
         _ => schema(Kind::Text),
     }
 }
@@ -200,12 +200,16 @@ fn of_address(address: &Address) -> Value {
         let of = |kind: &&str| ((*kind).to_owned(), of_body(address.path, kind));
         let bodies: Map<String, Value> = address.body.iter().map(of).collect();
         operation["requestBody"] = json!({"required": true, "content": bodies});
-        operation["responses"]["202"] = match address.path {
-            "/mcp" => json!({"description": "Taken: a notification has no answer"}),
-            _ => {
-                json!({"description": "Taken, and no answer yet", "content": content(address.answer)})
+        let later = |what: &str| json!({"description": what, "content": content(address.answer)});
+        let (status, answer) = match address.path {
+            "/mcp" => {
+                let what = "Taken: a notification has no answer";
+                ("202", json!({"description": what}))
             }
+            "/v1/blobs" => ("201", later("Kept; 200 where it was here")),
+            _ => ("202", later("Taken, and no answer yet")),
         };
+        operation["responses"][status] = answer;
     }
     operation
 }

@@ -17,6 +17,7 @@ pub(super) fn told() -> Rig {
     receipts(&mut rig);
     tokens(&mut rig);
     heads(&mut rig);
+    blobs(&mut rig);
     let sessions = [1, 2].map(|n| rig.checkin(n, json!({"ttl_s": 3_600})));
     leases(&mut rig, &sessions);
     board(&mut rig, &sessions);
@@ -179,6 +180,14 @@ fn heads(rig: &mut Rig) {
     rig.done(2, None, "head_submit", head(2, 3));
     // Another root than a head of the same size: evidence of a fork.
     rig.done(2, None, "head_submit", head(3, 4));
+}
+
+fn blobs(rig: &mut Rig) {
+    let body = |n: u8| json!({"commitment": sha256(&[n]).to_hex(), "reason": "asked to"});
+    rig.refused(1, None, "blob_erase", body(1), Code::NotAllowed);
+    rig.done(100, None, "blob_erase", body(1));
+    rig.refused(100, None, "blob_erase", body(1), Code::BlobErased);
+    rig.done(100, None, "blob_erase", body(2));
 }
 
 fn leases(rig: &mut Rig, [one, two]: &[String; 2]) {

@@ -269,6 +269,7 @@ fn each_noun_and_each_kind_of_lie_is_named_by_the_audit_of_a_tree_that_was_signe
         "token_new",
         "head_submit",
         "receipt_policy",
+        "blob_erase",
     ] {
         let asked = format!("\"tool\":\"{tool}\"");
         let index = position(&leaves, &[&asked, "\"outcome\":\"applied\""]);
