@@ -182,6 +182,12 @@ impl Leases {
             .map(|live| &live.lease)
     }
 
+    /// Whether anybody holds the item of this id, in NFC.
+    #[must_use]
+    pub fn holds_item(&self, id: &str) -> bool {
+        self.by_resource.contains_key(&*format!("item:{id}"))
+    }
+
     /// How many are live.
     #[must_use]
     pub fn live_count(&self) -> usize {

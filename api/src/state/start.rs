@@ -9,12 +9,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    At, Caller, Decided, State,
-    board::{Item, holder, names},
-    lease, session,
+    At, Caller, Decided, State, lease, session,
     session::Checkin,
     verb::{Verb, arguments, malformed, settle},
 };
+
+mod first;
 
 /// Which items may be begun.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -111,7 +111,7 @@ fn decide(
     };
     effect.insert("session".into(), session.as_str().into());
     let wanted = asked.filter.unwrap_or_default();
-    if let Some(item) = first(&next, &wanted) {
+    if let Some(item) = first::first(&next, &wanted)? {
         let part = acquire(operation, &item.id, &session);
         let lease = applied(next.judged(caller, &lease::ACQUIRE, &part, at))?;
         effect.insert("item".into(), (*item.id).into());
@@ -130,22 +130,6 @@ fn applied(decided: Decided) -> Result<Map<String, Value>, Decided> {
 fn text<'e>(effect: &'e Map<String, Value>, name: &str) -> Result<&'e str, String> {
     let text = effect.get(name).and_then(Value::as_str);
     text.ok_or_else(|| format!("effect without `{name}`"))
-}
-
-/// The first item, in the order in which they are offered, that fits and that nobody holds.
-fn first<'s>(state: &'s State, wanted: &Wanted) -> Option<&'s Item> {
-    let is = |asked: &Option<String>, has: Option<&str>| {
-        let asked = asked.as_deref().map(names::nfc);
-        asked.is_none_or(|name| has == Some(&name))
-    };
-    let fits = |item: &&Item| {
-        is(&wanted.id, Some(&item.id))
-            && is(&wanted.owner, item.owner.as_deref())
-            && is(&wanted.workstream, item.workstream.as_deref())
-            && (wanted.tag.is_none() || item.tags.iter().any(|tag| is(&wanted.tag, Some(tag))))
-            && holder(state, &item.id).is_none()
-    };
-    state.board.ready(None).find(fits)
 }
 
 fn apply(

@@ -6,10 +6,18 @@ use countersign_verifier::{
 };
 use serde_json::{Map, Value, json};
 
-use super::*;
+use super::{
+    first::{TooMany, search},
+    *,
+};
 use crate::{
     code::Code,
-    state::{Identity, identity::Possession, verb},
+    state::{
+        Identity,
+        board::{Item, holder},
+        identity::Possession,
+        verb,
+    },
 };
 
 fn worker(n: u8) -> Identity {
@@ -218,4 +226,75 @@ fn what_the_policy_keeps_from_somebody_it_keeps_from_him_here_too() {
     ] {
         assert_eq!(forbids(rule), Err(Code::NotAllowed), "{rule}");
     }
+}
+
+/// The least number of looks with which a search comes to an end, and what it finds then.
+fn looks<'s>(state: &'s State, wanted: &Wanted) -> (usize, Option<&'s Item>) {
+    let found = |most| search(state, wanted, most);
+    let mut enough = (0..).skip_while(|most| found(*most) == Err(TooMany));
+    let least = enough.next().unwrap();
+    (least, found(least).unwrap())
+}
+
+#[test]
+fn the_first_item_is_found_by_the_shortest_way() {
+    let (mut state, a) = (board(), worker(1));
+    for n in 0..60 {
+        let tag = if n % 20 == 7 { "few" } else { "many" };
+        let owner = if n % 2 == 0 { "even" } else { "odd" };
+        let new = json!({"id": format!("n{n:02}"), "title": "t", "tags": [tag], "owner": owner, "priority": (60 - n) % 5});
+        item(&mut state, &a, new);
+    }
+    item(
+        &mut state,
+        &a,
+        json!({"id": "wait", "title": "t", "tags": ["few"], "depends_on": ["n00"]}),
+    );
+    let wanted = |filter: Value| serde_json::from_value::<Wanted>(filter).unwrap();
+    for (filter, most) in [
+        (json!({}), 1),
+        (json!({"id": "n59"}), 0),
+        (json!({"id": "wait"}), 0),
+        (json!({"id": "nobody"}), 0),
+        (json!({"tag": "none"}), 2),
+        (json!({"tag": "many", "workstream": "none"}), 3),
+        // Four have the tag, and then the list is at its end.
+        (json!({"tag": "few"}), 10),
+        (json!({"tag": "few", "owner": "odd"}), 15),
+        (json!({"tag": "few", "owner": "even"}), 15),
+    ] {
+        let wanted = wanted(filter.clone());
+        let fits = |item: &&Item| {
+            let is = |asked: &Option<String>, has: Option<&str>| {
+                asked.is_none() || asked.as_deref() == has
+            };
+            let tagged = |tag: &String| item.tags.iter().any(|own| **own == **tag);
+            is(&wanted.id, Some(&item.id))
+                && is(&wanted.owner, item.owner.as_deref())
+                && is(&wanted.workstream, item.workstream.as_deref())
+                && wanted.tag.as_ref().is_none_or(tagged)
+        };
+        let (looks, found) = looks(&state, &wanted);
+        assert!(looks <= most, "{filter}: {looks} looks");
+        assert_eq!(found, state.board.ready(None).find(fits), "{filter}");
+    }
+}
+
+#[test]
+fn a_search_among_what_others_hold_ends() {
+    let (mut state, a) = (board(), worker(1));
+    for n in 0..9 {
+        item(&mut state, &a, json!({"id": format!("n{n}"), "title": "t"}));
+    }
+    ask(&mut state, &a, ("ars_start", start(Value::Null), None)).unwrap();
+    let session = format!("s_{}", state.size - 1);
+    for _ in 0..7 {
+        ask(&mut state, &a, ("ars_start", json!({}), Some(&session))).unwrap();
+    }
+    let wanted = Wanted::default();
+    assert_eq!(search(&state, &wanted, 8), Err(TooMany));
+    assert_eq!(
+        search(&state, &wanted, 9).unwrap().map(|item| &*item.id),
+        Some("n8")
+    );
 }
