@@ -18,6 +18,10 @@ pub use verbs::{ENROLL, REVOKE, ROTATE};
 
 use super::Opened;
 
+/// Identities of an account, the revoked ones included: all are in the memory of the process, and all are listed.
+pub const IDENTITIES_MAX: usize = 10_000;
+/// So often one identity can have another key: evidence of whatever it signs afterwards shows each of them, for ever.
+pub const ROTATIONS_MAX: usize = 64;
 /// Where an account has at most this many identities, a signature without a usable keyid is tried against all their keys.
 const TRIED_MAX: usize = 64;
 
@@ -149,10 +153,23 @@ impl Identities {
         by_hash(Hash::from_hex(keyid.strip_prefix("id_").unwrap_or(keyid)).ok()?)
     }
 
-    /// Every identity, in order of id, if they are few enough to try all their keys.
+    /// How many there are, the revoked ones included.
     #[must_use]
-    pub fn all_if_few(&self) -> Option<impl Iterator<Item = &Identity>> {
-        (self.by_id.len() <= TRIED_MAX).then(|| self.iter())
+    pub fn count(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// The keys that a signature may be by, in the order in which they are tried: of whom its keyid names, then, where they are few, of
+    /// all others. Retired ones come after every current one, so that nobody's past keeps others from being found.
+    pub fn tried<'s>(
+        &'s self,
+        hinted: Option<&'s Identity>,
+    ) -> impl Iterator<Item = (&'s Identity, &'s Named)> {
+        let few = self.by_id.len() <= TRIED_MAX;
+        let is_other = move |i: &&Identity| few && hinted.is_none_or(|h| h.id != i.id);
+        let all = move || hinted.into_iter().chain(self.iter().filter(is_other));
+        let retired = all().flat_map(|i| i.retired.iter().map(move |key| (i, key)));
+        all().map(|i| (i, &i.key)).chain(retired)
     }
 
     /// Every identity, in order of id.
@@ -213,3 +230,6 @@ impl Identities {
         self.by_id.insert(identity.id, Arc::new(identity));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -246,8 +246,7 @@ enum Found {
     GaveUp,
 }
 
-/// Tries the identity that the keyid names, then, where they are few, all others. Keys of revoked identities and retired keys
-/// are tried too: who signed with one is to be told so.
+/// Tries the keys that it may be by. Keys of revoked identities and retired keys are tried too: who signed with one is to be told so.
 fn find_key(
     state: &State,
     pae: &[u8],
@@ -255,20 +254,16 @@ fn find_key(
     hinted: Option<&Identity>,
     mut may_try: impl FnMut() -> bool,
 ) -> Found {
-    let all = state.identities.all_if_few().into_iter().flatten();
-    let others = all.filter(|i| hinted.is_none_or(|h| h.id != i.id));
-    for identity in hinted.into_iter().chain(others) {
-        for key in [&identity.key].into_iter().chain(&identity.retired) {
-            if !may_try() {
-                return Found::GaveUp;
-            }
-            if key.public.verify(pae, &signature.sig) {
-                return Found::Key(Verified {
-                    identity: identity.id,
-                    key: key.sha256,
-                    signature: signature.sig.clone(),
-                });
-            }
+    for (identity, key) in state.identities.tried(hinted) {
+        if !may_try() {
+            return Found::GaveUp;
+        }
+        if key.public.verify(pae, &signature.sig) {
+            return Found::Key(Verified {
+                identity: identity.id,
+                key: key.sha256,
+                signature: signature.sig.clone(),
+            });
         }
     }
     Found::None

@@ -9,7 +9,7 @@ use countersign_verifier::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Change, Identity, Possession,
+    Change, IDENTITIES_MAX, Identity, Possession, ROTATIONS_MAX,
     asked::{Enroll, Revoke, Rotate},
 };
 use crate::{
@@ -80,6 +80,11 @@ fn decide_enroll(
         let why = "a seat's key must prove itself: the service, which holds it, gives the proof (seat_get)";
         return Err(Decided::refuse(Code::PossessionRequired, why));
     }
+    room(
+        state.identities.count(),
+        IDENTITIES_MAX,
+        "identities in an account",
+    )?;
     let mut effect = map(json!({
         "identity": id.to_string(),
         "class": class.name(),
@@ -124,9 +129,23 @@ fn decide_rotate(
         let why = "the owner's new key must prove itself: one that cannot sign would lock the account for good";
         return Err(Decided::refuse(Code::PossessionRequired, why));
     }
+    room(
+        target.rotations.len(),
+        ROTATIONS_MAX,
+        "rotations of an identity",
+    )?;
     Ok(Decided::Applied(map(
         json!({"identity": target.id.to_string(), "possession": possession.name()}),
     )))
+}
+
+/// Whether there may be one more.
+fn room(count: usize, most: usize, of_what: &str) -> Result<(), Decided> {
+    if count < most {
+        return Ok(());
+    }
+    let why = format!("at most {most} {of_what}");
+    Err(Decided::refuse(Code::LimitReached, why).with("limit", most))
 }
 
 fn decide_revoke(
