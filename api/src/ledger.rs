@@ -259,8 +259,9 @@ impl Judge for Ledger {
         self.state.clone()
     }
 
-    fn snapshot(&self) -> Vec<u8> {
-        self.state.to_snapshot()
+    fn snapshot(&self) -> Box<dyn FnOnce() -> Vec<u8> + Send> {
+        let state = self.state.clone();
+        Box::new(move || state.to_snapshot())
     }
 }
 

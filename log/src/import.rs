@@ -14,7 +14,7 @@ use crate::{
     judge::{Entry, Judge},
     prove::Prover,
     shared::StartError,
-    store::{Growth, Head, Kept, Stage, Store, StoreError},
+    store::{Growth, Head, Kept, Snapshot, Stage, Store, StoreError},
     writer::{Batch, append, load},
 };
 
@@ -149,13 +149,18 @@ impl<J: Restore> Import<J> {
     /// # Errors
     /// [`ImportError`]; what was committed before stays.
     pub fn commit(&mut self, leaves: &[&[u8]], head: &Head, last: bool) -> Result<(), ImportError> {
-        let mut growth = self.grow(leaves)?;
+        let growth = self.grow(leaves)?;
         if growth.head != *head {
             return Err(ImportError::Changed { size: head.size });
         }
-        growth.snapshot = last.then(|| self.judge.snapshot());
         self.store.commit(&self.committed, &growth)?;
         self.committed = *head;
+        if last {
+            self.store.keep_snapshot(&Snapshot {
+                size: head.size,
+                bytes: self.judge.snapshot()(),
+            })?;
+        }
         Ok(())
     }
 
@@ -186,7 +191,6 @@ impl<J: Restore> Import<J> {
             postings: batch.growth.postings,
             head: self.edge.head(),
             at: last_at,
-            snapshot: None,
             published: None,
         })
     }

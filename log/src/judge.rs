@@ -187,6 +187,7 @@ pub trait Judge: Send + 'static {
     /// The state as it is now.
     fn version(&self) -> Self::Version;
 
-    /// The state as bytes, for [`Judge::restore`].
-    fn snapshot(&self) -> Vec<u8>;
+    /// The state as it is now, as bytes for [`Judge::restore`]. To take it is cheap; what is returned is the work of writing it out,
+    /// which is done beside the writer.
+    fn snapshot(&self) -> Box<dyn FnOnce() -> Vec<u8> + Send>;
 }

@@ -9,6 +9,7 @@ mod batch;
 mod load;
 mod outcome;
 mod recover;
+mod snapshots;
 mod time;
 
 use std::{
@@ -21,6 +22,7 @@ use batch::{Beneath, context};
 pub(crate) use load::load;
 pub(crate) use outcome::Job;
 pub use outcome::{Outcome, Sequenced, Stop, Until};
+use snapshots::Snapshots;
 use time::Dispute;
 
 use crate::{
@@ -36,8 +38,6 @@ use crate::{
 const BATCH_REQUESTS: usize = 4_096;
 /// One commit takes in no further submission once its leaves have this many bytes.
 const BATCH_BYTES: usize = 8 << 20;
-/// A snapshot of the state is kept every so many leaves, so that a start replays fewer than twice as many.
-const SNAPSHOT_EVERY: u64 = 16_384;
 /// The longest sleep between looks at the clock: a step of it shows in the status of an idle log too, and so does its end.
 const IDLE: Duration = Duration::from_secs(5);
 /// How soon the first leaf follows once the witnesses let a new log begin.
@@ -54,7 +54,7 @@ pub(crate) struct Writer<J: Judge> {
     /// Whether the log's own signature is all that publishing takes.
     alone: bool,
     notices: mpsc::Sender<Notice>,
-    snapshot_at: u64,
+    snapshots: Snapshots,
     /// An accepted change of the clock (from, to) that no leaf records yet.
     adjusted: Option<(u64, u64)>,
     dispute: Dispute,
@@ -93,6 +93,7 @@ impl<J: Judge> Writer<J> {
         notices: mpsc::Sender<Notice>,
     ) -> Writer<J> {
         Writer {
+            snapshots: Snapshots::new(shared.store.clone(), snapshot_at),
             shared,
             judge,
             edge,
@@ -101,7 +102,6 @@ impl<J: Judge> Writer<J> {
             signer,
             alone,
             notices,
-            snapshot_at,
             adjusted: None,
             dispute: Dispute::Stops,
             unguarded: false,
@@ -275,9 +275,6 @@ impl<J: Judge> Writer<J> {
         let previous = self.shared.committed.load().head;
         let committed = Committed::new(self.edge.clone(), self.judge.version());
         let head = committed.head;
-        let snapshot =
-            (head.size - self.snapshot_at >= SNAPSHOT_EVERY).then(|| self.judge.snapshot());
-        let taken = snapshot.is_some();
         let alone = self.alone && self.shared.published.load().head.size > 0;
         let growth = Growth {
             entries: std::mem::take(&mut batch.pending.entries),
@@ -286,17 +283,16 @@ impl<J: Judge> Writer<J> {
             postings: std::mem::take(&mut batch.growth.postings),
             head,
             at,
-            snapshot,
             published: alone.then(|| self.signer.sign(&head)),
         };
         self.shared.store.commit(&previous, &growth)?;
         batch.pending.entries = growth.entries;
-        if taken {
-            self.snapshot_at = head.size;
-        }
         self.adjusted = None;
         self.unguarded = false;
         self.shared.show_committed(committed);
+        if self.snapshots.is_time(head.size) {
+            self.snapshots.make(head.size, self.judge.snapshot());
+        }
         Ok(growth.published)
     }
 }

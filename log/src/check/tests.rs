@@ -93,7 +93,6 @@ impl Rig {
             postings,
             head,
             at: AT,
-            snapshot: None,
             published: None,
         };
         store.commit(&Head::EMPTY, &growth).unwrap();

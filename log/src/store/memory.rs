@@ -19,6 +19,8 @@ pub enum Step {
     KeepPublished,
     /// [`Store::mark`].
     Mark,
+    /// [`Store::keep_snapshot`].
+    Snapshot,
     /// Any read of a leaf, a tile or a key.
     Read,
     /// [`Store::reload`].
@@ -150,12 +152,6 @@ impl Inner {
         if let Some(kept) = &growth.published {
             self.published = Some(kept.clone());
         }
-        if let Some(bytes) = &growth.snapshot {
-            self.snapshot = Some(Snapshot {
-                size: growth.head.size,
-                bytes: bytes.clone(),
-            });
-        }
         Ok(())
     }
 }
@@ -266,6 +262,13 @@ impl Store for MemoryStore {
 
     fn ahead(&self) -> Result<Option<Kept>, StoreError> {
         Ok(self.lock().ahead.clone())
+    }
+
+    fn keep_snapshot(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
+        self.lock().step(Step::Snapshot, |inner| {
+            inner.snapshot = Some(snapshot.clone());
+            Ok(())
+        })
     }
 
     fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {

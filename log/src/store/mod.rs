@@ -49,8 +49,6 @@ pub struct Growth {
     pub head: Head,
     /// The log time of the last leaf, in milliseconds since 1970.
     pub at: u64,
-    /// The state above the log after these leaves, where it is time to keep it: a cache.
-    pub snapshot: Option<Vec<u8>>,
     /// A checkpoint of `head` that is kept as published with these leaves, so that one synced write does for both. It must not
     /// be shown before [`Store::mark`] has taken it.
     pub published: Option<Kept>,
@@ -213,6 +211,13 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// `Unavailable`.
     fn ahead(&self) -> Result<Option<Kept>, StoreError>;
+
+    /// Keeps a snapshot of committed leaves in the place of the one before. A cache: whatever happens meanwhile, the one or the
+    /// other is there afterwards. It may have hundreds of megabytes, and commits go on while it is written.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    fn keep_snapshot(&self, snapshot: &Snapshot) -> Result<(), StoreError>;
 
     /// The newest snapshot.
     ///

@@ -2,7 +2,7 @@
 //!
 //! | column family | key | value |
 //! |---|---|---|
-//! | default | `format`, `head`, `snapshot`, `published`, `signed/<size>` | see `meta` below |
+//! | default | `format`, `head`, `snapshot-parts`, `snapshot/…`, `published`, `signed/<size>` | see `meta` below |
 //! | entries | index, u64 big-endian | the leaf |
 //! | tiles | level, then index, u64 big-endian | 8,192 bytes |
 //! | unique | name space, 16 bytes of a hash | index |
@@ -31,7 +31,9 @@ pub use self::{
 };
 
 use self::{
-    codec::{batch, checkpoint, committed, kept, meta, number, signed_key, tile_key},
+    codec::{
+        batch, checkpoint, committed, kept, meta, number, part_key, parts, signed_key, tile_key,
+    },
     open::{
         ENTRIES, FORMAT, POSTINGS, TILES, UNIQUE, damaged, family, open, open_existing,
         open_to_read, trouble,
@@ -39,6 +41,9 @@ use self::{
 };
 use super::{Growth, Head, Kept, Snapshot, Stage, Store, StoreError, tidemark::Tidemark};
 use crate::judge::Key;
+
+/// A snapshot is kept in parts of so many bytes.
+const SNAPSHOT_PART_BYTES: usize = 1 << 20;
 
 /// A log in a RocksDB folder, with the mark of its published head beside it.
 pub struct RocksStore {
@@ -330,8 +335,59 @@ impl Store for RocksStore {
             .last())
     }
 
+    fn keep_snapshot(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
+        let before = self.read(parts)?;
+        let number = before.map_or(0, |[_, number, _]| number + 1);
+        // Past the write-ahead log: in it, the next commit would have to sync all of this before it is answered.
+        let mut apart = WriteOptions::default();
+        apart.disable_wal(true);
+        let mut count = 0;
+        for part in snapshot.bytes.chunks(SNAPSHOT_PART_BYTES) {
+            let key = part_key(number, count);
+            self.read(|db| db.put_opt(key, part, &apart).map_err(|e| trouble(&e)))?;
+            count += 1;
+        }
+        // The parts are durable before the row that names them is written.
+        self.read(|db| db.flush().map_err(|e| trouble(&e)))?;
+        let mut batch = WriteBatch::default();
+        batch.put(
+            meta::SNAPSHOT_PARTS,
+            [snapshot.size, number, count]
+                .map(u64::to_be_bytes)
+                .concat(),
+        );
+        batch.delete(meta::SNAPSHOT);
+        if let Some([_, before, parts]) = before {
+            (0..parts).for_each(|part| batch.delete(part_key(before, part)));
+        }
+        // An earlier attempt at this number that came to nothing may have had more parts.
+        let is_there = |part| {
+            self.read(|db| {
+                let found = db.get_pinned(part_key(number, part));
+                Ok(found.map_err(|e| trouble(&e))?.is_some())
+            })
+        };
+        while is_there(count)? {
+            batch.delete(part_key(number, count));
+            count += 1;
+        }
+        self.write(batch)
+    }
+
     fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
         self.read(|db| {
+            if let Some([size, number, count]) = parts(db)? {
+                let mut bytes = Vec::new();
+                for part in 0..count {
+                    let found = db
+                        .get_pinned(part_key(number, part))
+                        .map_err(|e| trouble(&e))?;
+                    let found =
+                        found.ok_or_else(|| damaged("a part of the snapshot is missing"))?;
+                    bytes.extend_from_slice(&found);
+                }
+                return Ok(Some(Snapshot { size, bytes }));
+            }
             let found = db.get(meta::SNAPSHOT).map_err(|e| trouble(&e))?;
             found
                 .map(|bytes| {

@@ -4,7 +4,7 @@
 
 use countersign_verifier::hash::{Hash, leaf_hash, sha256};
 
-use super::{Growth, Head, Kept, Stage, Store, StoreError};
+use super::{Growth, Head, Kept, Snapshot, Stage, Store, StoreError};
 use crate::{grow::Edge, judge::Key};
 
 /// Opens a fresh, empty store.
@@ -48,7 +48,6 @@ fn grow(edge: &mut Edge, leaves: &[&[u8]]) -> Growth {
         postings: Vec::new(),
         head: edge.head(),
         at: 1_000 + edge.size(),
-        snapshot: None,
         published: None,
     }
 }
@@ -248,25 +247,35 @@ fn leaves_can_be_published_with_their_commit(store: &dyn Store) {
 
 fn a_snapshot_is_the_newest(store: &dyn Store) {
     let mut edge = Edge::default();
-    let mut g = grow(&mut edge, &[b"a"]);
-    g.snapshot = Some(b"one".to_vec());
-    store.commit(&Head::EMPTY, &g).expect("commit");
-    let head = g.head;
-    let mut g = grow(&mut edge, &[b"b"]);
-    store.commit(&head, &g).expect("commit");
+    let mut head = Head::EMPTY;
+    let mut commit = |leaf: &[u8]| {
+        let g = grow(&mut edge, &[leaf]);
+        store.commit(&head, &g).expect("commit");
+        head = g.head;
+    };
+    let keep = |size, bytes: &[u8]| {
+        let bytes = bytes.to_vec();
+        let snapshot = Snapshot { size, bytes };
+        store.keep_snapshot(&snapshot).expect("kept");
+        snapshot
+    };
+    commit(b"a");
+    assert_eq!(store.snapshot(), Ok(None));
+    let one = keep(1, b"one");
+    commit(b"b");
     assert_eq!(
-        store.snapshot().unwrap().unwrap().size,
-        1,
-        "a commit without one keeps the older"
+        store.snapshot(),
+        Ok(Some(one)),
+        "a commit keeps the one before"
     );
-    let head = g.head;
-    g = grow(&mut edge, &[]);
-    g.snapshot = Some(b"two".to_vec());
-    store
-        .commit(&head, &g)
-        .expect("a commit of no leaves may bring a snapshot");
-    let snapshot = store.snapshot().unwrap().unwrap();
-    assert_eq!((snapshot.size, snapshot.bytes.as_slice()), (2, &b"two"[..]));
+    // Of several MiB, and then a shorter one: nothing of the longer is left in it.
+    let long: Vec<u8> = (0..5_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let two = keep(2, &long);
+    assert_eq!(store.snapshot(), Ok(Some(two)));
+    let shorter = keep(2, b"two");
+    assert_eq!(store.snapshot(), Ok(Some(shorter.clone())));
+    store.reload().expect("reload");
+    assert_eq!(store.snapshot(), Ok(Some(shorter)));
 }
 
 fn a_reload_shows_what_was_committed(store: &dyn Store) {

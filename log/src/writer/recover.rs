@@ -10,7 +10,7 @@ use crate::{
     guard,
     judge::Judge,
     shared::{Committed, StartError},
-    store::{Growth, StoreError},
+    store::StoreError,
 };
 
 /// How long a store that does not open again is left alone at first; twice as long after each further try.
@@ -61,7 +61,7 @@ impl<J: Judge> Writer<J> {
             other => Stop::Guard(other.to_string()),
         })?;
         guard::check(&*self.shared.store, &loaded.edge).map_err(|e| Stop::Guard(e.to_string()))?;
-        self.snapshot_at = loaded.snapshot_at;
+        self.snapshots.loaded(loaded.snapshot_at);
         self.edge = loaded.edge;
         let committed = Committed::new(self.edge.clone(), self.judge.version());
         self.shared.show_committed(committed);
@@ -73,22 +73,9 @@ impl<J: Judge> Writer<J> {
         if !self.clean {
             return;
         }
-        let (head, at) = match self.shared.store.head() {
-            Ok((head, at)) if head.size > self.snapshot_at => (head, at),
-            _ => return,
-        };
-        let growth = Growth {
-            entries: Vec::new(),
-            tiles: Vec::new(),
-            unique: Vec::new(),
-            postings: Vec::new(),
-            head,
-            at,
-            snapshot: Some(self.judge.snapshot()),
-            published: None,
-        };
-        if let Err(error) = self.shared.store.commit(&head, &growth) {
-            tracing::warn!(%error, "no snapshot was kept; the next start replays");
+        match self.shared.store.head() {
+            Ok((head, _)) => self.snapshots.end(head.size, self.judge.snapshot()),
+            Err(error) => tracing::warn!(%error, "no snapshot was kept; the next start replays"),
         }
     }
 }

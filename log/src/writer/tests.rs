@@ -137,12 +137,15 @@ impl Judge for Bytes {
         self.leaves
     }
 
-    fn snapshot(&self) -> Vec<u8> {
-        self.leaves
-            .to_be_bytes()
-            .into_iter()
-            .chain(self.due.iter().flat_map(|d| d.to_be_bytes()))
-            .collect()
+    fn snapshot(&self) -> Box<dyn FnOnce() -> Vec<u8> + Send> {
+        let (leaves, due) = (self.leaves, self.due.clone());
+        Box::new(move || {
+            leaves
+                .to_be_bytes()
+                .into_iter()
+                .chain(due.iter().flat_map(|d| d.to_be_bytes()))
+                .collect()
+        })
     }
 }
 
@@ -586,11 +589,13 @@ fn a_start_after_many_leaves_replays_from_the_snapshot() {
         let leaves: Vec<&str> = leaves.iter().map(String::as_str).collect();
         rig.included(&leaves);
     }
-    let snapshot = rig
-        .store
-        .snapshot()
-        .unwrap()
-        .expect("one every 16,384 leaves");
+    // Kept beside the writer, so a moment later.
+    let snapshot = loop {
+        match rig.store.snapshot().unwrap() {
+            Some(snapshot) => break snapshot,
+            None => std::thread::yield_now(),
+        }
+    };
     assert!(snapshot.size > 16_000);
     rig.start(false).unwrap();
     assert_eq!(*rig.log().reader().version(), 20_001);

@@ -4,7 +4,7 @@ use std::{fs, path::Path, sync::Arc};
 
 use countersign_log::{
     Key, Outcome, SystemClocks, Until,
-    store::{Growth, Head, Store},
+    store::{Growth, Head, Snapshot, Store},
 };
 use countersign_verifier::{
     base64,
@@ -148,7 +148,6 @@ fn nothing(head: Head, at: u64) -> Growth {
         postings: Vec::new(),
         head,
         at,
-        snapshot: None,
         published: None,
     }
 }
@@ -217,7 +216,11 @@ fn a_snapshot_that_no_replay_gives() {
     let rig = Rig::new();
     let right = rig.check(None);
     assert_eq!(right.outcome(), Verdict::Holds);
-    let snapshot = |bytes: Vec<u8>| rig.spoil(|_, growth| growth.snapshot = Some(bytes));
+    let snapshot = |bytes: Vec<u8>| {
+        let store = rig.store();
+        let size = store.head().unwrap().0.size;
+        store.keep_snapshot(&Snapshot { size, bytes }).unwrap();
+    };
     let state = {
         let account = rig.account();
         account.log.close();

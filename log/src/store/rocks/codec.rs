@@ -14,8 +14,12 @@ pub(super) mod meta {
     pub const FORMAT: &[u8] = b"format";
     /// Size u64, root, log time of the last leaf u64.
     pub const HEAD: &[u8] = b"head";
-    /// Size u64, then the judge's bytes.
+    /// Size u64, then the judge's bytes: as the first release kept one, in one piece with a commit.
     pub const SNAPSHOT: &[u8] = b"snapshot";
+    /// Which snapshot there is: its size, its number, and how many parts it has, each u64.
+    pub const SNAPSHOT_PARTS: &[u8] = b"snapshot-parts";
+    /// Followed by the number of the snapshot and that of the part, each u64 big-endian; the value as the judge gave it.
+    pub const SNAPSHOT_PART: &[u8] = b"snapshot/";
     /// Size u64, root, then the note.
     pub const PUBLISHED: &[u8] = b"published";
     /// As `PUBLISHED`: what a witness showed and is not here.
@@ -51,11 +55,6 @@ pub(super) fn batch(db: &DB, first: u64, growth: &Growth) -> WriteBatch {
     batch.put(meta::HEAD, head);
     if let Some(kept) = &growth.published {
         batch.put(meta::PUBLISHED, checkpoint(kept));
-    }
-    if let Some(snapshot) = &growth.snapshot {
-        let mut value = growth.head.size.to_be_bytes().to_vec();
-        value.extend(snapshot);
-        batch.put(meta::SNAPSHOT, value);
     }
     batch
 }
@@ -117,6 +116,21 @@ pub(super) fn tile_key(level: u8, index: u64) -> [u8; 9] {
     let mut key = [level; 9];
     key[1..].copy_from_slice(&index.to_be_bytes());
     key
+}
+
+pub(super) fn part_key(snapshot: u64, part: u64) -> Vec<u8> {
+    let numbers = [snapshot.to_be_bytes(), part.to_be_bytes()].concat();
+    [meta::SNAPSHOT_PART, &numbers].concat()
+}
+
+/// Which snapshot there is: its size, its number, and how many parts it has.
+pub(super) fn parts(db: &DB) -> Result<Option<[u64; 3]>, StoreError> {
+    let Some(bytes) = db.get(meta::SNAPSHOT_PARTS).map_err(|e| trouble(&e))? else {
+        return Ok(None);
+    };
+    let mut numbers = bytes.chunks(8).map(|bytes| number(bytes, "part"));
+    let mut next = || numbers.next().unwrap_or_else(|| number(&[], "part"));
+    Ok(Some([next()?, next()?, next()?]))
 }
 
 pub(super) fn signed_key(size: u64) -> Vec<u8> {
