@@ -12,7 +12,10 @@ use cedar_policy::{
     Validator,
 };
 
+mod answers;
 mod bounds;
+
+use answers::Answers;
 
 /// The stack on which policies are read and evaluated, whoever asks: enough for whatever the bounds let through, so that no answer
 /// depends on how much a thread had left. Only what is used of it is ever touched.
@@ -75,6 +78,8 @@ pub struct Question<'a> {
 pub struct Policy {
     text: Arc<str>,
     set: Arc<PolicySet>,
+    /// What it has answered; `None` of one that asks about resources, of which there is no end.
+    answers: Option<Arc<Answers>>,
 }
 
 impl PartialEq for Policy {
@@ -105,6 +110,7 @@ impl Policy {
         })?;
         Ok(Policy {
             text: text.into(),
+            answers: (!answers::ask_of_resources(&set)).then(Arc::default),
             set: Arc::new(set),
         })
     }
@@ -119,6 +125,13 @@ impl Policy {
     /// what it was to keep from happening does not happen because of a slip in it.
     #[must_use]
     pub fn allows(&self, question: &Question<'_>) -> bool {
+        match &self.answers {
+            Some(answers) => answers.get_or(question, || self.answer(question)),
+            None => self.answer(question),
+        }
+    }
+
+    fn answer(&self, question: &Question<'_>) -> bool {
         let Some((request, entities)) = put(question) else {
             return false;
         };
