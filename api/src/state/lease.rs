@@ -1,6 +1,6 @@
 //! Leases: who may touch what, until when. One order: acquiring is a leaf, and the fence follows from its index.
 
-use std::sync::Arc;
+use std::{ops::Bound, sync::Arc};
 
 use countersign_verifier::key::IdentityId;
 use imbl::{OrdMap, OrdSet};
@@ -145,8 +145,8 @@ pub struct Leases {
     ends: OrdMap<u64, u64>,
     by_expiry: OrdSet<(u64, u64)>,
     by_session: OrdMap<u64, OrdSet<u64>>,
-    /// By [`Resource::index`].
-    by_resource: OrdMap<String, OrdSet<u64>>,
+    /// By [`Resource::place`].
+    by_place: OrdMap<String, OrdSet<u64>>,
 }
 
 impl Leases {
@@ -176,16 +176,37 @@ impl Leases {
 
     /// The live leases that have something in common with a resource, in order.
     pub fn on<'a>(&'a self, resource: &'a Resource) -> impl Iterator<Item = &'a Lease> {
-        let beside = self.by_resource.get(&resource.index).into_iter().flatten();
-        let live = beside.filter_map(|index| self.live.get(index));
-        live.filter(|live| live.resource.overlaps(resource))
+        let mut found: Vec<&Lease> = self
+            .near(resource)
+            .filter(|live| live.resource.overlaps(resource))
             .map(|live| &live.lease)
+            .collect();
+        found.sort_unstable_by_key(|lease| lease.index);
+        found.into_iter()
+    }
+
+    /// The live leases whose place is within that of a resource, or the other way round: two that have a path in common both begin
+    /// with what is spelled out of either.
+    fn near<'a>(&'a self, resource: &'a Resource) -> impl Iterator<Item = &'a Live> {
+        let above = resource
+            .places()
+            .filter_map(|place| self.by_place.get(place));
+        let deeper = resource.is_folder().then(|| {
+            let place = &*resource.place;
+            let after = (Bound::Excluded(place), Bound::Unbounded);
+            self.by_place
+                .range::<(Bound<&str>, Bound<&str>), str>(after)
+                .take_while(move |(other, _)| other.starts_with(place))
+                .map(|(_, indexes)| indexes)
+        });
+        let indexes = above.chain(deeper.into_iter().flatten()).flatten();
+        indexes.filter_map(|index| self.live.get(index).map(|live| &**live))
     }
 
     /// Whether anybody holds the item of this id, in NFC.
     #[must_use]
     pub fn holds_item(&self, id: &str) -> bool {
-        self.by_resource.contains_key(&*format!("item:{id}"))
+        self.by_place.contains_key(&*format!("item:{id}"))
     }
 
     /// How many are live.
@@ -220,7 +241,7 @@ impl Leases {
         self.by_expiry.insert((lease.expires, index));
         let own = self.by_session.entry(lease.session).or_default();
         own.insert(index);
-        let beside = self.by_resource.entry(resource.index.clone()).or_default();
+        let beside = self.by_place.entry(resource.place.clone()).or_default();
         beside.insert(index);
         self.live.insert(index, Arc::new(Live { lease, resource }));
         Ok(())
@@ -254,7 +275,7 @@ impl Leases {
         let live = self.live.remove(&index)?;
         self.by_expiry.remove(&(live.lease.expires, index));
         remove(&mut self.by_session, &live.lease.session, index);
-        remove(&mut self.by_resource, &live.resource.index, index);
+        remove(&mut self.by_place, &live.resource.place, index);
         Some(live)
     }
 
@@ -310,3 +331,6 @@ impl Leases {
         Some(leases)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -171,6 +171,12 @@ impl Sessions {
         live.next().filter(|_| live.next().is_none())
     }
 
+    /// How many are live of an identity.
+    #[must_use]
+    pub fn count_of(&self, identity: &IdentityId) -> usize {
+        self.by_identity.get(identity).map_or(0, OrdSet::len)
+    }
+
     /// The live sessions in a role, in order.
     pub fn in_role(&self, role: &str) -> impl Iterator<Item = &Session> {
         let indexes = self.by_role.get(role).into_iter().flatten();

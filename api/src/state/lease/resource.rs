@@ -17,6 +17,8 @@ pub struct Resource {
     pub text: String,
     /// What it is indexed by: the whole of it, or of paths their repository.
     pub index: String,
+    /// Where it is looked for: the whole of it; of paths the folder that all of them are in, as far as it is spelled out.
+    pub place: String,
     /// The paths of the repository.
     glob: Option<Glob>,
 }
@@ -41,10 +43,12 @@ impl Resource {
             return Err(form.into());
         }
         if kind != "path" {
+            // An item has one id, however it is spelled.
+            let index = nfc(text);
             return Ok(Resource {
                 text: text.into(),
-                // An item has one id, however it is spelled.
-                index: nfc(text),
+                place: index.clone(),
+                index,
                 glob: None,
             });
         }
@@ -61,11 +65,32 @@ impl Resource {
                 "resource: a glob has at most {WILDCARDS_MAX} of * and ?"
             ));
         }
+        let spelled = glob.find(['*', '?']).map_or(glob, |at| &glob[..at]);
+        let folder = spelled.rfind('/').map_or("", |at| &spelled[..=at]);
         Ok(Resource {
             text: text.into(),
             index: format!("path:{repository}"),
+            place: format!("path:{repository}:{folder}"),
             glob: Some(Glob::new(glob)),
         })
+    }
+
+    /// The places of whatever could have something in common with it and lies no deeper than it: its own, and the folders above.
+    pub fn places(&self) -> impl Iterator<Item = &str> {
+        // Of a path the first after the repository, which has no colon in it; then one a folder.
+        let text = if self.is_folder() { &*self.place } else { "" };
+        let above = text.match_indices(['/', ':']).map(|(at, _)| at + 1);
+        let (root, own) = (self.index.len() + 1, self.place.len());
+        above
+            .filter(move |end| (root..own).contains(end))
+            .map(|end| &self.place[..end])
+            .chain([&*self.place])
+    }
+
+    /// Whether whatever lies deeper than its own place is to be looked at too.
+    #[must_use]
+    pub fn is_folder(&self) -> bool {
+        self.glob.is_some()
     }
 
     /// Whether they have something in common.

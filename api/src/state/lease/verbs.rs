@@ -104,7 +104,9 @@ fn fence(state: &State, index: u64) -> u64 {
 
 /// Whether a lease is of this very resource, however that is spelled.
 fn is_same(lease: &Lease, resource: &Resource) -> bool {
-    nfc(&lease.resource) == nfc(&resource.text)
+    let (own, other) = (&lease.resource, &resource.text);
+    // Of ASCII there is one spelling, and a session may have a thousand leases to compare with.
+    own == other || (!(own.is_ascii() && other.is_ascii()) && nfc(own) == nfc(other))
 }
 
 /// The lease that this session has on the very same.
@@ -114,7 +116,7 @@ fn again<'s>(
     resource: &Resource,
     exclusive: bool,
 ) -> Option<&'s Lease> {
-    let same = |lease: &&Lease| is_same(lease, resource) && lease.exclusive == exclusive;
+    let same = |lease: &&Lease| lease.exclusive == exclusive && is_same(lease, resource);
     state.leases.of(session.index).find(same)
 }
 

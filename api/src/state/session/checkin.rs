@@ -130,7 +130,8 @@ fn free_seat(state: &State, asked: &Checkin, renewed: Option<&Session>) -> Resul
         .sessions
         .in_role(&asked.role)
         .filter(|session| renewed.is_none_or(|renewed| renewed.index != session.index));
-    let Some(holder) = others.find(|session| alone || session.exclusive) else {
+    // The first speaks for all: whoever has a role alone is the only one who has it, and a role can have thousands.
+    let Some(holder) = others.next().filter(|first| alone || first.exclusive) else {
         return Ok(());
     };
     let why = match holder.exclusive {
@@ -152,7 +153,7 @@ fn holder_json(session: &Session) -> Value {
 
 fn room(state: &State, caller: &Caller<'_>) -> Result<(), Decided> {
     let settings = &state.settings;
-    let own = state.sessions.of(&caller.identity.id).count() as u64;
+    let own = state.sessions.count_of(&caller.identity.id) as u64;
     let (limit, whose) = match own < settings.sessions_per_identity_max {
         false => (settings.sessions_per_identity_max, "an identity"),
         true if (state.sessions.live_count() as u64) < settings.sessions_max => return Ok(()),
