@@ -134,26 +134,41 @@ fn envelope(key: &PrivateKey, keyid: &str, payload: Vec<u8>) -> Vec<u8> {
     line
 }
 
-/// A JSON object of exactly `bytes` bytes. It is filled with letters that no compression makes much smaller, since a store
-/// that compresses would otherwise be flattered.
+/// A JSON object of exactly `bytes` bytes.
 fn payload(run: u64, number: u64, bytes: usize) -> Vec<u8> {
+    let text = format!(r#"{{"run":"{run:016x}","number":"{number:012}","of":""#);
+    let rest = bytes.saturating_sub(text.len() + 2);
+    let seed = run ^ number.wrapping_mul(STEP);
+    [&text, &letters(seed, rest), "\"}"].concat().into_bytes()
+}
+
+/// So many letters that no compression makes much smaller, since a store that compresses would otherwise be flattered.
+#[must_use]
+pub fn letters(seed: u64, count: usize) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut text = format!(r#"{{"run":"{run:016x}","number":"{number:012}","of":""#).into_bytes();
-    let mut random = run ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    while text.len() < bytes.saturating_sub(2) {
-        // splitmix64 (Steele, Lea, Flood 2014); ten letters a step.
-        random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = random;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^= word >> 31;
-        for _ in 0..(bytes - 2 - text.len()).min(10) {
-            text.push(LETTERS[(word & 63) as usize]);
+    let mut text = String::with_capacity(count);
+    let mut random = seed;
+    while text.len() < count {
+        random = random.wrapping_add(STEP);
+        let mut word = mixed(random);
+        // Ten letters a step.
+        for _ in 0..(count - text.len()).min(10) {
+            text.push(char::from(LETTERS[(word & 63) as usize]));
             word >>= 6;
         }
     }
-    text.extend_from_slice(b"\"}");
     text
+}
+
+/// The step of splitmix64 (Steele, Lea, Flood 2014).
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A number that looks like chance, and is the same for the same one: what splitmix64 makes of its state.
+#[must_use]
+pub const fn mixed(mut word: u64) -> u64 {
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! - [`http`]: single receipts, as fast as they are answered or at a fixed rate
 //! - [`ndjson`]: receipts in bodies of many lines, beside `verify_strict` alone
 //! - [`verify`]: evidence verified offline, beside `verify_strict` alone
+//! - [`coordinate`]: leases, sessions and items, beside PostgreSQL; races for one lease; a large state
 //! - [`scale`]: audit, start and bytes of a log of many leaves
 //! - [`witness`]: cosignatures of a witness, beside another witness
 //! - [`witnessed`]: the time until a receipt is witnessed
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 
 pub mod answers;
 mod bare;
+pub mod coordinate;
 mod fetch;
 pub mod http;
 pub mod live;

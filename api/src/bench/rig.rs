@@ -285,6 +285,22 @@ impl Rig {
         })
     }
 
+    /// Where the directories of the servers are.
+    #[must_use]
+    pub fn scratch(&self) -> &Scratch {
+        &self.scratch
+    }
+
+    /// What a reader should know of where the directories are.
+    pub fn note_scratch(&self, report: &mut Report) {
+        if self.scratch.in_memory() {
+            report.notes.push(
+                "the directories of the servers lie in memory, so synced writes cost nothing"
+                    .into(),
+            );
+        }
+    }
+
     /// What a reader of any bench should know of this run.
     pub fn note(&self, report: &mut Report, rounds: &[Round]) {
         let parts = |of: fn(&Round) -> Option<&Part>| {
@@ -314,12 +330,7 @@ impl Rig {
                 ));
             }
         }
-        if self.scratch.in_memory() {
-            report.notes.push(
-                "the directories of the servers lie in memory, so synced writes cost nothing"
-                    .into(),
-            );
-        }
+        self.note_scratch(report);
         if self.peer.is_none() {
             report.notes.push(
                 "no peer was named (--peer-binary, --peer), so nothing is beside these figures"
@@ -375,7 +386,11 @@ impl Part {
     }
 }
 
-fn read_key(path: &std::path::Path) -> anyhow::Result<PrivateKey> {
+/// A private key file.
+///
+/// # Errors
+/// One that cannot be read.
+pub fn read_key(path: &std::path::Path) -> anyhow::Result<PrivateKey> {
     let text = zeroize::Zeroizing::new(
         fs::read_to_string(path).with_context(|| path.display().to_string())?,
     );

@@ -86,8 +86,9 @@ pub struct Server {
     process: Option<Process>,
 }
 
+/// A process that ends with its handle.
 #[derive(Debug)]
-struct Process {
+pub struct Process {
     child: Child,
     /// Held open: a server must not fail because nobody reads what it prints.
     held: Option<BufReader<ChildStdout>>,
@@ -126,6 +127,15 @@ impl Server {
 
     /// Ends its process, and waits for that.
     pub fn end(&mut self) {
+        self.process = None;
+    }
+
+    /// Ends its process without a word, as a machine that loses power does, and waits for that.
+    pub fn kill(&mut self) {
+        if let Some(process) = &mut self.process {
+            // Gone already is as good.
+            let _ = process.child.kill();
+        }
         self.process = None;
     }
 
@@ -256,6 +266,31 @@ impl Process {
         process
     }
 
+    /// Starts one that says nothing when it is ready; what it says on standard error goes to this file.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn quiet(mut command: Command, stderr: &Path) -> anyhow::Result<Process> {
+        let log = File::create(stderr).with_context(|| stderr.display().to_string())?;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
+        let shown = command.get_program().to_string_lossy().into_owned();
+        Ok(Process::new(command.spawn().context(shown)?))
+    }
+
+    /// Processor time that it and what it has started have used, ended or not.
+    #[must_use]
+    pub fn cpu_with_ended(&self) -> Option<Duration> {
+        let own = self.child.id();
+        let running: Option<Duration> = watch::family(own)
+            .into_iter()
+            .map(|pid| watch::process_cpu(pid).ok())
+            .sum();
+        Some(running? + watch::ended_children_cpu(own).ok()?)
+    }
+
     fn pid(&self) -> Option<Pid> {
         Pid::from_raw(i32::try_from(self.child.id()).ok()?)
     }
@@ -283,8 +318,12 @@ impl Drop for Process {
 /// Waits until no server uses more than a few hundredths of a processor, for at most ten seconds: what one still owes (merging
 /// files, publishing) must not be paid in the other's time.
 pub fn settle(servers: &[&Server]) {
+    settle_by(|| servers.iter().filter_map(|server| server.cpu()).sum());
+}
+
+/// The same of processes whose processor time is told by `used`.
+pub fn settle_by(used: impl Fn() -> Duration) {
     const LOOK: Duration = Duration::from_millis(250);
-    let used = || -> Duration { servers.iter().filter_map(|server| server.cpu()).sum() };
     let began = watch::now();
     let mut before = used();
     while began.elapsed() < Duration::from_secs(10) {

@@ -35,6 +35,17 @@ pub fn process_cpu(pid: u32) -> io::Result<Duration> {
         .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
+/// Processor time of the children of process `pid` that have ended and were waited for, and of theirs.
+///
+/// # Errors
+/// As [`process_cpu`].
+pub fn ended_children_cpu(pid: u32) -> io::Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    ticks_from(&stat, 13)
+        .map(|ticks| Duration::from_millis(ticks * 1000 / TICKS_A_SECOND))
+        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
 /// Bytes that process `pid` has had written towards a disk, in pages, since it began (proc(5) `io`, `write_bytes`).
 ///
 /// # Errors
@@ -80,10 +91,15 @@ pub fn family(pid: u32) -> Vec<u32> {
     all
 }
 
-/// User and system ticks of a line of proc(5) `stat`: fields 14 and 15, counted after the name, which may hold anything.
+/// User and system ticks of a line of proc(5) `stat`: fields 14 and 15.
 fn ticks(stat: &str) -> Option<u64> {
+    ticks_from(stat, 11)
+}
+
+/// The sum of two neighbours among the fields of a line of proc(5) `stat`, counted after the name, which may hold anything.
+fn ticks_from(stat: &str, skipped: usize) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(") ")?;
-    let mut fields = fields.split(' ').skip(11).map(str::parse::<u64>);
+    let mut fields = fields.split(' ').skip(skipped).map(str::parse::<u64>);
     Some(fields.next()?.ok()? + fields.next()?.ok()?)
 }
 
@@ -131,8 +147,8 @@ mod tests {
 
     #[test]
     fn names_do_not_shift_the_fields() {
-        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 0 0 0 31 11 0 0 20 0 4 0";
-        assert_eq!(ticks(stat), Some(42));
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 0 0 0 31 11 5 6 20 0 4 0";
+        assert_eq!((ticks(stat), ticks_from(stat, 13)), (Some(42), Some(11)));
         assert_eq!(ticks("7 (a) S 1"), None);
     }
 }

@@ -3,16 +3,21 @@
 use std::{path::PathBuf, process::ExitCode, thread, time::Duration};
 
 use anyhow::Context as _;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::bench::{
     answers::Wait,
+    coordinate::{self, claim, state, work::Work},
     http, live, ndjson,
     report::Report,
     rig::{Common, Peer},
     scale, verify, witness, witnessed,
 };
+
+mod words;
+
+use words::{HowFarArg, WaitArg, WorkArg, at_least_two, positive, seconds};
 
 /// Exit code after SIGTERM or SIGINT: nothing was measured.
 const STOPPED: i32 = 3;
@@ -92,6 +97,51 @@ enum What {
         #[arg(long, default_value_t = 10_000, value_parser = positive)]
         files: usize,
     },
+    /// Leases, sessions and board items as signed leaves, beside the same work unsigned in a PostgreSQL that is installed here
+    Coordinate {
+        #[command(flatten)]
+        common: CommonArgs,
+        /// What is done
+        #[arg(long, value_enum, default_value_t = WorkArg::Leases)]
+        work: WorkArg,
+        /// Agents, each with a key, a session and a connection of its own
+        #[arg(long, default_value_t = 64, value_parser = positive)]
+        agents: usize,
+        /// Items on the board
+        #[arg(long, default_value_t = 1, value_parser = positive)]
+        items: usize,
+        /// The state in which a write is answered
+        #[arg(long, value_enum, default_value_t = HowFarArg::Included)]
+        wait: HowFarArg,
+        /// Folder of initdb, postgres, psql and pgbench; by default they are looked for
+        #[arg(long, value_name = "DIR")]
+        postgres: Option<PathBuf>,
+        /// Without the peer
+        #[arg(long, conflicts_with = "postgres")]
+        alone: bool,
+    },
+    /// Many agents that ask for the same exclusive lease at the same moment
+    Claim {
+        #[command(flatten)]
+        common: CommonArgs,
+        /// How many
+        #[arg(long, default_value_t = 64, value_parser = positive)]
+        racers: usize,
+    },
+    /// Writes on a large state beside the same on a small one, and what memory and start of the large one cost
+    State {
+        #[command(flatten)]
+        common: CommonArgs,
+        /// Items on the board
+        #[arg(long, default_value_t = 100_000, value_parser = positive)]
+        items: usize,
+        /// Live leases
+        #[arg(long, default_value_t = 10_000)]
+        leases: usize,
+        /// Live sessions
+        #[arg(long, default_value_t = 10_000)]
+        sessions: usize,
+    },
     /// The audit of a log of many leaves beside its signatures alone, its start, and its bytes on the disk
     Scale {
         #[command(flatten)]
@@ -122,18 +172,15 @@ struct CommonArgs {
     /// The private key that the running peer knows
     #[arg(long, value_name = "FILE", requires = "peer")]
     peer_key: Option<PathBuf>,
+    /// The program whose service is measured, as an older release; by default this one
+    #[arg(long, value_name = "COUNTERSIGN")]
+    service: Option<PathBuf>,
     /// Where the servers' directories are made; by default where temporary files go
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     /// Every round as JSON instead of a table
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum WaitArg {
-    Sequenced,
-    Included,
 }
 
 /// Measures, and prints a table or JSON.
@@ -148,6 +195,9 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         | What::Witness { common, .. }
         | What::Witnessed { common, .. }
         | What::Verify { common, .. }
+        | What::Coordinate { common, .. }
+        | What::Claim { common, .. }
+        | What::State { common, .. }
         | What::Scale { common, .. } => common,
     };
     thread::spawn(|| {
@@ -226,6 +276,37 @@ fn measure(what: &What, common: Common) -> anyhow::Result<Report> {
             rate: f64::from(rate),
         }),
         What::Verify { files, .. } => verify::run(&verify::Options { common, files }),
+        What::Coordinate {
+            work,
+            agents,
+            items,
+            wait,
+            ref postgres,
+            alone,
+            ..
+        } => coordinate::run(&coordinate::Options {
+            common,
+            work: Work {
+                kind: work.into(),
+                items,
+                agents,
+                wait: wait.into(),
+            },
+            postgres: postgres.clone(),
+            alone,
+        }),
+        What::Claim { racers, .. } => claim::run(&claim::Options { common, racers }),
+        What::State {
+            items,
+            leases,
+            sessions,
+            ..
+        } => state::run(&state::Options {
+            common,
+            items,
+            leases,
+            sessions,
+        }),
         What::Scale { leaves, .. } => scale::run(&scale::Options { common, leaves }),
     }
 }
@@ -241,7 +322,10 @@ impl CommonArgs {
             _ => None,
         };
         Ok(Common {
-            binary: std::env::current_exe().context("this program's own path")?,
+            binary: match &self.service {
+                Some(service) => service.clone(),
+                None => std::env::current_exe().context("this program's own path")?,
+            },
             rounds: self.rounds,
             window: Duration::from_secs_f64(self.seconds),
             payload_bytes: self.payload_bytes,
@@ -249,34 +333,4 @@ impl CommonArgs {
             scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
         })
     }
-}
-
-impl From<WaitArg> for Wait {
-    fn from(wait: WaitArg) -> Wait {
-        match wait {
-            WaitArg::Sequenced => Wait::Sequenced,
-            WaitArg::Included => Wait::Included,
-        }
-    }
-}
-
-fn positive(text: &str) -> Result<usize, String> {
-    text.parse()
-        .ok()
-        .filter(|n| *n > 0)
-        .ok_or_else(|| "a number above 0".into())
-}
-
-fn at_least_two(text: &str) -> Result<usize, String> {
-    text.parse()
-        .ok()
-        .filter(|n| *n > 1)
-        .ok_or_else(|| "a number above 1".into())
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|s| (0.1..=600.0).contains(s))
-        .ok_or_else(|| "0.1 to 600 seconds".into())
 }
