@@ -137,9 +137,42 @@ impl RocksStore {
         })
     }
 
+    /// Writes every table that is not written yet.
+    fn flush(&self) -> Result<(), StoreError> {
+        self.read(|db| {
+            for name in [ENTRIES, TILES, UNIQUE, POSTINGS] {
+                db.flush_cf(family(db, name)).map_err(|e| trouble(&e))?;
+            }
+            db.flush().map_err(|e| trouble(&e))
+        })
+    }
+
     fn write(&self, batch: WriteBatch) -> Result<(), StoreError> {
         self.read(|db| db.write_opt(batch, &self.sync).map_err(|e| trouble(&e)))
     }
+}
+
+/// After an orderly end a start may have so many bytes of the write-ahead log to read: below this, writing tables would cost more.
+const WAL_BYTES_LEFT: u64 = 1 << 20;
+
+impl Drop for RocksStore {
+    /// Writes out what the next start would have to read from the write-ahead log.
+    fn drop(&mut self) {
+        if !self.writable.load(Ordering::SeqCst) || wal_bytes(&self.folder) <= WAL_BYTES_LEFT {
+            return;
+        }
+        if let Err(error) = self.flush() {
+            tracing::warn!(%error, "the next start reads the write-ahead log");
+        }
+    }
+}
+
+/// Bytes of the write-ahead log of a database; what cannot be read counts as none.
+fn wal_bytes(folder: &Path) -> u64 {
+    let files = folder.read_dir().into_iter().flatten().flatten();
+    let logs = files.filter(|file| file.path().extension().is_some_and(|kind| kind == "log"));
+    logs.filter_map(|file| Some(file.metadata().ok()?.len()))
+        .sum()
 }
 
 impl Store for RocksStore {
@@ -433,18 +466,6 @@ mod tests {
     use super::*;
     use crate::store::suite;
 
-    impl RocksStore {
-        /// Moves what is in memory into files.
-        fn flush(&self) -> Result<(), StoreError> {
-            self.read(|db| {
-                for name in [ENTRIES, TILES, UNIQUE, POSTINGS] {
-                    db.flush_cf(family(db, name)).map_err(|e| trouble(&e))?;
-                }
-                db.flush().map_err(|e| trouble(&e))
-            })
-        }
-    }
-
     struct Fresh {
         store: RocksStore,
         _dir: tempfile::TempDir,
@@ -473,6 +494,29 @@ mod tests {
             kept.lock().unwrap().push(_dir);
             Box::new(store)
         });
+    }
+
+    #[test]
+    fn a_start_has_little_of_the_write_ahead_log_to_read() {
+        let Fresh { store, _dir } = fresh();
+        let (folder, mark) = (store.folder.clone(), _dir.path().join("published"));
+        let (mut head, mut edge) = (Head::EMPTY, crate::grow::Edge::default());
+        for batch in 0..20 {
+            let leaves: Vec<Vec<u8>> = (0..20).map(|n| vec![batch * 10 + n; 60_000]).collect();
+            let leaves: Vec<&[u8]> = leaves.iter().map(Vec::as_slice).collect();
+            let growth = suite::grow(&mut edge, &leaves);
+            store.commit(&head, &growth).unwrap();
+            head = growth.head;
+        }
+        // 24 MB were written, of which 4 may stay; tables are written by RocksDB's own threads, a moment later.
+        while wal_bytes(&folder) > 6 << 20 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        drop(store);
+        assert!(wal_bytes(&folder) <= WAL_BYTES_LEFT);
+        let store = RocksStore::open(&folder, &mark, &shared()).unwrap();
+        assert_eq!(store.head().unwrap().0, head);
+        assert_eq!(store.entries(0, 400).unwrap().len(), 400);
     }
 
     #[test]

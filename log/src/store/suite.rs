@@ -36,7 +36,7 @@ pub fn growth(previous: &Head, leaves: &[&[u8]]) -> Growth {
 }
 
 /// A growth of `leaves` onto `edge`, which moves on.
-fn grow(edge: &mut Edge, leaves: &[&[u8]]) -> Growth {
+pub(super) fn grow(edge: &mut Edge, leaves: &[&[u8]]) -> Growth {
     let mut tiles = Vec::new();
     for leaf in leaves {
         edge.push(leaf_hash(leaf), &mut tiles);
