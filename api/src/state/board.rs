@@ -164,13 +164,11 @@ impl Board {
         let was_done = before
             .as_ref()
             .is_some_and(|item| item.status == Status::Done);
-        if let Some(before) = &before {
-            self.unlist(before);
-        } else {
+        if before.is_none() {
             let twin: Arc<str> = names::twin(&item.id).into();
             self.twins.insert(twin, item.id.clone());
         }
-        self.list(&item);
+        self.list(before.as_deref(), &item);
         if was_done != (item.status == Status::Done) {
             let dependents: Vec<Arc<str>> = self.dependents(&item.id).cloned().collect();
             for id in dependents {
@@ -179,40 +177,40 @@ impl Board {
         }
     }
 
-    fn list(&mut self, item: &Item) {
-        let id = || item.id.clone();
-        self.by_status.insert((item.status, id()));
-        for tag in &item.tags {
-            self.by_tag.insert((tag.clone(), id()));
+    /// Lists an item where it belongs, and no longer where it did before. Most changes leave most of that as it was, and a list that is
+    /// not touched is not copied.
+    fn list(&mut self, before: Option<&Item>, item: &Item) {
+        fn moved<K: Ord + Clone>(
+            set: &mut OrdSet<(K, Arc<str>)>,
+            id: &Arc<str>,
+            (before, after): (&[K], &[K]),
+        ) {
+            if before == after {
+                return;
+            }
+            for key in before {
+                set.remove(&(key.clone(), id.clone()));
+            }
+            for key in after {
+                set.insert((key.clone(), id.clone()));
+            }
         }
-        if let Some(owner) = &item.owner {
-            self.by_owner.insert((owner.clone(), id()));
+        let id = &item.id;
+        let keys = |of: fn(&Item) -> &[Arc<str>]| (before.map_or(&[][..], of), of(item));
+        let status = before.map(|before| before.status);
+        moved(&mut self.by_status, id, (status.as_slice(), &[item.status]));
+        moved(&mut self.by_tag, id, keys(|item| &item.tags));
+        moved(&mut self.by_owner, id, keys(|item| item.owner.as_slice()));
+        moved(
+            &mut self.by_workstream,
+            id,
+            keys(|item| item.workstream.as_slice()),
+        );
+        moved(&mut self.waiting, id, keys(|item| &item.depends_on));
+        if let Some(before) = before.map(turn).filter(|before| *before != turn(item)) {
+            self.ready.remove(&before);
         }
-        if let Some(name) = &item.workstream {
-            self.by_workstream.insert((name.clone(), id()));
-        }
-        for before in &item.depends_on {
-            self.waiting.insert((before.clone(), id()));
-        }
-        self.judge_ready(&item.id);
-    }
-
-    fn unlist(&mut self, item: &Item) {
-        let id = || item.id.clone();
-        self.by_status.remove(&(item.status, id()));
-        for tag in &item.tags {
-            self.by_tag.remove(&(tag.clone(), id()));
-        }
-        if let Some(owner) = &item.owner {
-            self.by_owner.remove(&(owner.clone(), id()));
-        }
-        if let Some(name) = &item.workstream {
-            self.by_workstream.remove(&(name.clone(), id()));
-        }
-        for before in &item.depends_on {
-            self.waiting.remove(&(before.clone(), id()));
-        }
-        self.ready.remove(&turn(item));
+        self.judge_ready(id);
     }
 
     fn judge_ready(&mut self, id: &str) {
@@ -220,10 +218,14 @@ impl Board {
             return;
         };
         let pending = item.status == Status::Pending;
-        if pending && item.depends_on.iter().all(|id| self.is_done(id)) {
-            self.ready.insert(turn(&item));
-        } else {
-            self.ready.remove(&turn(&item));
+        let ready = pending && item.depends_on.iter().all(|id| self.is_done(id));
+        let turn = turn(&item);
+        if ready != self.ready.contains(&turn) {
+            if ready {
+                self.ready.insert(turn);
+            } else {
+                self.ready.remove(&turn);
+            }
         }
     }
 }
@@ -267,10 +269,9 @@ impl Board {
     pub(super) fn from_rows(rows: Vec<Row>) -> Option<Board> {
         let mut board = Board::default();
         for Row(line, by, session, index) in rows {
-            let members = super::object(&line).ok()?;
             let by = by.parse().ok()?;
             let provenance = Provenance { by, session, index };
-            board.insert(Item::new(members, provenance).ok()?);
+            board.insert(Item::again(line, provenance).ok()?);
         }
         Some(board)
     }

@@ -150,6 +150,46 @@ pub struct Members {
     pub unknown: Map<String, Value>,
 }
 
+/// The members that an item is listed by.
+#[derive(Deserialize)]
+struct Listed {
+    id: Box<str>,
+    #[serde(default = "pending")]
+    status: Status,
+    #[serde(default = "usual")]
+    priority: u8,
+    #[serde(default)]
+    tags: Vec<String>,
+    workstream: Option<String>,
+    owner: Option<String>,
+    #[serde(default)]
+    depends_on: Vec<String>,
+    #[serde(default)]
+    review_required: bool,
+    version: u64,
+    created_at: String,
+}
+
+impl Listed {
+    fn with(self, line: String, provenance: Provenance) -> Item {
+        let shared = |names: Vec<String>| names.into_iter().map(Arc::from).collect();
+        Item {
+            id: self.id.into(),
+            line: line.into(),
+            status: self.status,
+            priority: self.priority,
+            tags: shared(self.tags),
+            workstream: self.workstream.map(Arc::from),
+            owner: self.owner.map(Arc::from),
+            depends_on: shared(self.depends_on),
+            review_required: self.review_required,
+            version: self.version,
+            created: time(&self.created_at).unwrap_or(0),
+            provenance,
+        }
+    }
+}
+
 fn pending() -> Status {
     Status::Pending
 }
@@ -235,21 +275,29 @@ impl Item {
         if line.len() > ITEM_BYTES_MAX {
             return Err(ItemError::TooLarge(line.len()));
         }
-        let shared = |names: Vec<String>| names.into_iter().map(Arc::from).collect();
-        Ok(Item {
+        let listed = Listed {
             id: read.id.into(),
-            line: line.into(),
             status: read.status,
             priority: read.priority,
-            tags: shared(read.tags),
-            workstream: read.workstream.map(Arc::from),
-            owner: read.owner.map(Arc::from),
-            depends_on: shared(read.depends_on),
+            tags: read.tags,
+            workstream: read.workstream,
+            owner: read.owner,
+            depends_on: read.depends_on,
             review_required: read.review_required,
             version: read.version,
-            created: time(&read.created_at).unwrap_or(0),
-            provenance,
-        })
+            created_at: read.created_at,
+        };
+        Ok(listed.with(line, provenance))
+    }
+
+    /// The item of a line that was an item's before, which is neither checked nor written anew: a start reads all of a board.
+    ///
+    /// # Errors
+    /// [`ItemError`] of a line that was none.
+    pub(super) fn again(line: String, provenance: Provenance) -> Result<Item, ItemError> {
+        let listed: Result<Listed, _> = serde_json::from_str(&line);
+        let listed = listed.map_err(|e| ItemError::Member(e.to_string()))?;
+        Ok(listed.with(line, provenance))
     }
 
     /// The members of its line.
