@@ -5,7 +5,8 @@
 #   CARGO_TARGET_DIR  where cargo builds (default: target)
 #   PEER              a tesserapeer that is built already
 #   WITNESS_PEER      a runwitness that is built already, with its litewitness beside it
-#   ONLY              of http, included, paced, ndjson, verify, witness, witnessed those to run, in one word with blanks between
+#   ONLY              of http, included, paced, ndjson, verify, witness, witnessed, coordinate, claim, state those to run, in one
+#                     word with blanks between; coordinate is beside PostgreSQL where that is installed
 set -eu
 cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-target}
@@ -22,7 +23,7 @@ if [ -z "${WITNESS_PEER:-}" ]; then
     (cd tests/peers/witnesses && go build -o "${WITNESS_PEER%/*}/" filippo.io/torchwood/cmd/litewitness ./cmd/runwitness)
 fi
 countersign=$target/release/countersign
-for bench in ${ONLY:-http included paced ndjson verify witness witnessed}; do
+for bench in ${ONLY:-http included paced ndjson verify witness witnessed coordinate claim state}; do
     case $bench in
     http | ndjson | included) "$countersign" bench "$bench" --peer-binary "$PEER" "$@" ;;
     paced) "$countersign" bench included --rate 500 --peer-binary "$PEER" "$@" ;;
@@ -38,6 +39,22 @@ for bench in ${ONLY:-http included paced ndjson verify witness witnessed}; do
         done
         ;;
     witnessed) "$countersign" bench witnessed --rate 500 "$@" ;;
+    coordinate)
+        for work in leases checkins upserts upserts-mcp; do
+            for agents in 1 64; do
+                for items in 1 100000; do
+                    # Who is there to begin a session asks nothing of the board.
+                    [ $work = checkins ] && [ $items != 1 ] && continue
+                    "$countersign" bench coordinate --work $work --agents $agents --items $items "$@"
+                    echo
+                done
+            done
+        done
+        "$countersign" bench coordinate --work leases --agents 1 --wait witnessed --alone "$@"
+        echo
+        "$countersign" bench coordinate --work leases --agents 64 --wait witnessed --alone "$@"
+        ;;
+    claim | state) "$countersign" bench "$bench" "$@" ;;
     *) echo "no bench is called $bench" >&2 && exit 2 ;;
     esac
     echo

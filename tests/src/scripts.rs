@@ -37,6 +37,7 @@ macro_rules! scripts {
 
 scripts! {
     auditors
+    bench
     demo
     ending
     exit_codes

@@ -37,6 +37,8 @@ const SETTINGS: &[&str] = &[
 ];
 /// How long the server may take to accept connections.
 const READY_WITHIN: Duration = Duration::from_secs(60);
+/// pgbench's time begins before its connections are open; a process is started for each.
+const CONNECTING: Duration = Duration::from_secs(3);
 const DATABASE: &str = "postgres";
 const USER: &str = "bench";
 
@@ -204,7 +206,7 @@ impl Postgres {
             &script,
             text(work.kind).context("the peer has no such work")?,
         )?;
-        let seconds = (warm_up + window).as_secs_f64().ceil();
+        let seconds = (CONNECTING + warm_up + window).as_secs_f64().ceil();
         let clients = work.agents.to_string();
         let before = self.cpu();
         ran(self
@@ -250,7 +252,7 @@ fn text(kind: Kind) -> Option<String> {
     let who = "'agent-' || :client_id";
     Some(match kind {
         Kind::Leases => format!(
-            "{own}select acquire('item:item-' || :n, {who}, 600) as fence \\gset\nselect release('item:item-' || :n, {who}, :fence);\n"
+            "{own}select acquire('item-' || :n, {who}, 600) as fence \\gset\nselect release('item-' || :n, {who}, :fence);\n"
         ),
         Kind::Checkins => format!(
             "select checkin({who}, 'agent', '{{\"name\":\"bench\",\"version\":\"1\"}}', 86400) as session \\gset\nselect checkout({who}, :session, 'no_action');\n"
@@ -303,13 +305,16 @@ fn read(units: &[Unit], warm_up: Duration, window: Duration) -> anyhow::Result<M
     let micros = |length: Duration| u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
     let began = units.iter().map(|(ended, took)| ended - took).min();
     let from = began.context("pgbench did nothing")? + micros(warm_up);
-    let within = from..from + micros(window);
+    let last = units.iter().map(|(ended, _)| *ended).max();
+    // Where connecting took longer than was allowed for, the window is shorter.
+    let until = last.unwrap_or(from).clamp(from + 1, from + micros(window));
+    let within = from..until;
     let mut latencies = Latencies::default();
     for (_, took) in units.iter().filter(|(ended, _)| within.contains(ended)) {
         latencies.add(Duration::from_micros(*took));
     }
     Ok(Measured {
-        per_second: latencies.len() as f64 / window.as_secs_f64(),
+        per_second: latencies.len() as f64 / Duration::from_micros(until - from).as_secs_f64(),
         latencies,
         server_us_each: f64::NAN,
     })
@@ -363,6 +368,11 @@ mod tests {
         assert_eq!(measured.per_second, 2.0);
         assert_eq!(measured.latencies.percentile_ms(50), 1.0);
         assert_eq!(measured.latencies.percentile_ms(99), 3.0);
+        let early = read(&units, second, 3 * second).expect("units");
+        assert_eq!(
+            early.per_second, 2.0,
+            "the last ended a second after the warm-up"
+        );
         assert!(read(&[], second, second).is_err());
     }
 

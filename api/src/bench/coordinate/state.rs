@@ -60,10 +60,10 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
     let mut filling = Vec::new();
     for (kind, count) in [(Kind::Sit, options.sessions), (Kind::Hold, options.leases)] {
         // In two halves: the second shows what the first has made dearer.
-        for (half, first) in [0, count / 2].into_iter().enumerate() {
+        for (half, range) in [0..count / 2, count / 2..count].into_iter().enumerate() {
             say(&format!("{count} {}", kind.name()));
             let all = work(kind, options.items, many.len());
-            let until = Until::Done(count - count / 2);
+            let (first, until) = (range.start, Until::Done(range.len()));
             let (row, _) = measured(&runtime, &large, &many, all, (first, until))?;
             filling.push(format!(
                 "half {} of {count} {}: {:.0} a second, {:.0} us of the service each",
