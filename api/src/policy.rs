@@ -8,8 +8,8 @@ use std::{
 
 use cedar_policy::{
     AuthorizationError, Authorizer, Context, Decision, Effect, Entities, Entity, EntityId,
-    EntityTypeName, EntityUid, PolicySet, Request, RestrictedExpression, Schema, ValidationMode,
-    Validator,
+    EntityTypeName, EntityUid, ParseErrors, PolicySet, Request, RestrictedExpression, Schema,
+    ValidationMode, Validator,
 };
 
 mod answers;
@@ -103,14 +103,18 @@ impl Policy {
     /// What is wrong, and in which line.
     pub fn parse(text: &str) -> Result<Policy, String> {
         bounds::check(text)?;
-        let set = stacker::grow(STACK_BYTES, || PolicySet::from_str(text));
-        let set = set.map_err(|errors| {
+        // What is looked for in a rule goes as deep as reading it.
+        let read = stacker::grow(STACK_BYTES, || {
+            let set = PolicySet::from_str(text)?;
+            Ok((answers::ask_of_resources(&set), set))
+        });
+        let (asks, set) = read.map_err(|errors: ParseErrors| {
             let said: Vec<String> = errors.iter().map(|e| place(text, e)).collect();
             said.join("; ")
         })?;
         Ok(Policy {
             text: text.into(),
-            answers: (!answers::ask_of_resources(&set)).then(Arc::default),
+            answers: (!asks).then(Arc::default),
             set: Arc::new(set),
         })
     }
