@@ -13,10 +13,12 @@ mod glob;
 mod resource;
 mod room;
 mod verbs;
+mod way;
 
 pub use asked::{Acquire, Release, Renew};
 pub(super) use due::NOUN;
 pub use fence::{check_fence, holder_of};
+pub use glob::{Steps, TooMuch};
 pub use resource::{RESOURCE_BYTES_MAX, Resource};
 pub use verbs::{ACQUIRE, RELEASE, RENEW};
 
@@ -24,6 +26,10 @@ use super::{rows, session::remove};
 
 /// So many leases that ended are remembered: a holder who returns late is told what became of it.
 const ENDED_MAX: usize = 10_000;
+/// So many steps are taken to find the leases that have something in common with a resource: a lease that begins otherwise is one, and
+/// so is each place of two globs that are compared. Everybody waits while they are taken, some milliseconds at most; every auditor
+/// takes as many, so that this is a rule of decisions. More than there may be leases.
+pub const LOOK_STEPS_MAX: usize = 200_000;
 
 /// How a lease ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,20 +180,36 @@ impl Leases {
             .map_or(0, |own| own.len() as u64)
     }
 
-    /// The live leases that have something in common with a resource, in order.
-    pub fn on<'a>(&'a self, resource: &'a Resource) -> impl Iterator<Item = &'a Lease> {
-        let mut found: Vec<&Lease> = self
-            .near(resource)
-            .filter(|live| live.resource.overlaps(resource))
-            .map(|live| &live.lease)
-            .collect();
+    /// The live leases that have something in common with a resource, in order. Of whatever is no path all are found: there cannot be
+    /// as many as there may be steps.
+    ///
+    /// # Errors
+    /// [`TooMuch`] where finding out takes more than [`LOOK_STEPS_MAX`].
+    pub fn on(
+        &self,
+        resource: &Resource,
+    ) -> Result<impl Iterator<Item = &Lease> + use<'_>, TooMuch> {
+        let found = self.look(resource, &mut Steps::new(LOOK_STEPS_MAX))?;
+        Ok(found.into_iter())
+    }
+
+    fn look(&self, resource: &Resource, left: &mut Steps) -> Result<Vec<&Lease>, TooMuch> {
+        let mut found = Vec::new();
+        for live in self.near(resource) {
+            if live.resource.overlaps(resource, left)? {
+                found.push(&live.lease);
+            }
+        }
         found.sort_unstable_by_key(|lease| lease.index);
-        found.into_iter()
+        Ok(found)
     }
 
     /// The live leases whose place is within that of a resource, or the other way round: two that have a path in common both begin
     /// with what is spelled out of either.
-    fn near<'a>(&'a self, resource: &'a Resource) -> impl Iterator<Item = &'a Live> {
+    fn near<'s, 'r>(
+        &'s self,
+        resource: &'r Resource,
+    ) -> impl Iterator<Item = &'s Live> + use<'s, 'r> {
         let above = resource
             .places()
             .filter_map(|place| self.by_place.get(place));

@@ -16,7 +16,7 @@ use crate::{
     ledger::OperationRequest,
     state::{
         At, Caller, Decided,
-        lease::{ACQUIRE, Resource},
+        lease::{ACQUIRE, LOOK_STEPS_MAX, Resource, Steps},
     },
 };
 
@@ -91,7 +91,12 @@ impl Place<'_> {
     fn is_first(&self) -> bool {
         let waiting = self.line.waiting();
         let mut before = waiting.places.range(..self.number);
-        waiting.over || !before.any(|(_, (_, resource))| resource.overlaps(&self.resource))
+        // One who cannot be told from the others in so many steps waits behind them.
+        let mut left = Steps::new(LOOK_STEPS_MAX);
+        let same = |resource: &Resource, left: &mut Steps| {
+            resource.overlaps(&self.resource, left).unwrap_or(true)
+        };
+        waiting.over || !before.any(|(_, (_, resource))| same(resource, &mut left))
     }
 }
 

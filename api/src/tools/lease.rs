@@ -309,7 +309,11 @@ fn get(view: &View<'_>, asked: &Value) -> Result<Value, Problem> {
         (None, Some(resource)) => {
             let resource = Resource::parse(resource)
                 .map_err(|why| Problem::new(Code::ResourceMalformed, why))?;
-            let on = view.state.leases.on(&resource);
+            let on = view.state.leases.on(&resource).map_err(|_| {
+                let why =
+                    "too many leases with wildcards begin like this: name the paths more exactly";
+                Problem::new(Code::LimitReached, why)
+            })?;
             on.map(|lease| held(view, lease)).collect()
         }
         _ => {

@@ -75,7 +75,10 @@ fn leases_and_sessions_keep_to_them() {
     let lease = rig.code(1, Some(&other), "ars_lease_acquire", item(4));
     assert_eq!(lease, None);
     let (state, resource) = (rig.state(), Resource::parse("item:4").unwrap());
-    assert_eq!(state.leases.on(&resource).next().unwrap().ttl_ms, 30_000);
+    assert_eq!(
+        state.leases.on(&resource).unwrap().next().unwrap().ttl_ms,
+        30_000
+    );
     let more = rig.code(1, None, "ars_session_checkin", asked(json!({})));
     assert_eq!(more, Some(Code::LimitReached), "two of one identity");
     rig.checkin(2, json!({}));

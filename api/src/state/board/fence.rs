@@ -14,7 +14,8 @@ fn resource(id: &str) -> Option<Resource> {
 /// The live lease of this item, if somebody holds one.
 #[must_use]
 pub fn holder<'s>(state: &'s State, id: &str) -> Option<&'s Lease> {
-    holder_of(state, &resource(id)?)
+    // Never too much: it is no path.
+    holder_of(state, &resource(id)?).ok().flatten()
 }
 
 /// Whether somebody else than the caller, in the session that it names, holds this item.

@@ -7,8 +7,8 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Acquire {
-    /// What: `item:<id>`, `role:<name>`, `run:<id>` or `path:<repository>:<glob>` (`?`, `*`, `**`), at most 256 bytes. Overlapping
-    /// globs of one repository conflict.
+    /// What: `item:<id>`, `role:<name>`, `run:<id>` or `path:<repository>:<glob>` (`?`, `*`, `**`; at most 8 of `?` and `*`), at most
+    /// 256 bytes. Overlapping globs of one repository conflict.
     pub resource: String,
     /// `exclusive` (default), or `shared` with others who share it.
     pub mode: Option<String>,

@@ -1,7 +1,7 @@
 //! Whether a write may touch what is leased, checked in the same step as the write.
 
 use super::{
-    Lease, Resource,
+    LOOK_STEPS_MAX, Lease, Resource, TooMuch,
     verbs::{holder, own_session},
 };
 use crate::{
@@ -10,23 +10,31 @@ use crate::{
 };
 
 /// The live lease on a resource: the exclusive one, or the first of those that share it.
-#[must_use]
-pub fn holder_of<'s>(state: &'s State, resource: &Resource) -> Option<&'s Lease> {
+///
+/// # Errors
+/// [`TooMuch`], of paths only.
+pub fn holder_of<'s>(state: &'s State, resource: &Resource) -> Result<Option<&'s Lease>, TooMuch> {
     let mut first = None;
-    for lease in state.leases.on(resource) {
+    for lease in state.leases.on(resource)? {
         if lease.exclusive {
-            return state.leases.get(lease.index);
+            return Ok(Some(lease));
         }
-        first = first.or_else(|| state.leases.get(lease.index));
+        first = first.or(Some(lease));
     }
-    first
+    Ok(first)
+}
+
+/// The refusal of what would be compared with too much.
+pub(super) fn too_much(TooMuch: TooMuch) -> Decided {
+    let why = "too many leases with wildcards begin like this one to be compared with it: name the paths more exactly";
+    Decided::refuse(Code::LimitReached, why).with("limit", LOOK_STEPS_MAX)
 }
 
 /// Whether a write by `caller`, in the session that it names, may touch `resource`. With a fence that must be the one of a live
 /// lease of the caller's on it; without one nobody else may hold it: another session of the caller's is somebody else.
 ///
 /// # Errors
-/// The refusal: `StaleFence`, or `LeaseRequired`, with the holder where there is one.
+/// The refusal: `StaleFence`, or `LeaseRequired`, with the holder where there is one; `LimitReached`, of paths only.
 pub fn check_fence(
     state: &State,
     caller: &Caller<'_>,
@@ -35,7 +43,7 @@ pub fn check_fence(
     fence: Option<u64>,
 ) -> Result<(), Decided> {
     let own = own_session(state, caller, session);
-    let mut live = state.leases.on(resource);
+    let mut live = state.leases.on(resource).map_err(too_much)?;
     if let Some(fence) = fence {
         let mine = |lease: &Lease| {
             let same = session.is_none() || own == Some(lease.session);
@@ -48,7 +56,7 @@ pub fn check_fence(
         return Err(with_holder(
             state,
             Decided::refuse(Code::StaleFence, why),
-            holder_of(state, resource),
+            holder_of(state, resource).map_err(too_much)?,
         ));
     }
     match live.find(|lease| own != Some(lease.session)) {

@@ -3,7 +3,8 @@
 //! A path is segments of one character or more with `/` between them. In a glob `?` is one character of a segment, `*` any number
 //! of them, `**` any text with its slashes; `**/` at the start of a segment is any number of whole segments, none included. Each
 //! glob is a machine that reads a path one character at a time; a third one admits only what is a path. Both globs accept one path
-//! if the three together can come to their ends, and there are few enough ways for that to be tried: (m+1)(n+1) places, twice.
+//! if the three together can come to their ends, and there are few enough ways for that to be tried: (m+1)(n+1) places, twice. Each
+//! place that is looked at is a step, and who asks says how many steps there may be.
 
 /// Where a machine can be: what it reads there, and where that leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +31,34 @@ enum Reads {
     Anything,
 }
 
+/// How many steps may still be taken.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Steps(usize);
+
+impl Steps {
+    /// So many.
+    #[must_use]
+    pub const fn new(most: usize) -> Steps {
+        Steps(most)
+    }
+
+    /// Takes one, if there is one.
+    fn take(&mut self) -> Result<(), TooMuch> {
+        self.0 = self.0.checked_sub(1).ok_or(TooMuch)?;
+        Ok(())
+    }
+}
+
+/// It would take more steps than may be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMuch;
+
 /// A glob, ready to be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
     steps: Vec<Step>,
+    /// No segment of it is empty, so that some path is matched by it.
+    is_sound: bool,
 }
 
 impl Glob {
@@ -62,14 +87,18 @@ impl Glob {
             steps.push(step);
             at += 1;
         }
-        Glob { steps }
+        let is_sound = text.split('/').all(|segment| !segment.is_empty());
+        Glob { steps, is_sound }
     }
 
     /// Whether some path is matched by both.
-    #[must_use]
-    pub fn overlaps(&self, other: &Glob) -> bool {
-        if self.is_apart(other) {
-            return false;
+    ///
+    /// # Errors
+    /// [`TooMuch`] where saying so takes more than `left`, none of which is left then.
+    pub fn overlaps(&self, other: &Glob, left: &mut Steps) -> Result<bool, TooMuch> {
+        left.take()?;
+        if let Some(said) = self.begins(other) {
+            return Ok(said);
         }
         let (m, n) = (self.steps.len(), other.steps.len());
         let place =
@@ -80,8 +109,9 @@ impl Glob {
             if std::mem::replace(&mut seen[place((i, j, inside))], true) {
                 continue;
             }
+            left.take()?;
             if (i, j, inside) == (m, n, true) {
-                return true;
+                return Ok(true);
             }
             open.extend(self.skip(i).map(|i| (i, j, inside)));
             open.extend(other.skip(j).map(|j| (i, j, inside)));
@@ -97,18 +127,22 @@ impl Glob {
                 }
             }
         }
-        false
+        Ok(false)
     }
 
-    /// A quick no: the texts before the first wildcards differ.
-    fn is_apart(&self, other: &Glob) -> bool {
-        let mut pairs = self.steps.iter().zip(&other.steps);
-        let differ = pairs.find_map(|pair| match pair {
-            (Step::One(a), Step::One(b)) if a == b => None,
-            (Step::One(_), Step::One(_)) => Some(true),
-            _ => Some(false),
-        });
-        differ.unwrap_or(false)
+    /// What the texts before the first wildcards already say: most pairs are told by them.
+    fn begins(&self, other: &Glob) -> Option<bool> {
+        let pairs = self.steps.iter().zip(&other.steps);
+        let same = |pair: &(&Step, &Step)| matches!(pair, (Step::One(a), Step::One(b)) if a == b);
+        let at = pairs.take_while(same).count();
+        match (&self.steps[at..], &other.steps[at..]) {
+            ([Step::One(_), ..], [] | [Step::One(_), ..]) | ([], [Step::One(_), ..]) => Some(false),
+            // One text; or any text behind it, and whatever the other matches is such a text.
+            ([], []) | ([Step::Deep], _) | (_, [Step::Deep]) if self.is_sound && other.is_sound => {
+                Some(true)
+            }
+            _ => None,
+        }
     }
 
     /// Where a machine can go without reading.
@@ -152,6 +186,11 @@ fn both(a: Reads, b: Reads, slash: bool) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn overlap(a: &str, b: &str) -> bool {
+        let mut all = Steps::new(usize::MAX);
+        Glob::new(a).overlaps(&Glob::new(b), &mut all).unwrap()
+    }
 
     /// Whether a glob matches a path, by another way: by trying.
     fn matches(glob: &[char], path: &[char], starts: bool) -> bool {
@@ -216,9 +255,12 @@ mod tests {
             ("a/*/c", "a/b/*", true),
             ("a/*", "a/*/b", false),
             ("x**z", "x/y/z", true),
+            ("src**", "src", true),
+            ("src**", "src/*", true),
+            ("src/a", "src/a/b", false),
         ] {
-            assert_eq!(Glob::new(a).overlaps(&Glob::new(b)), overlap, "{a} {b}");
-            assert_eq!(Glob::new(b).overlaps(&Glob::new(a)), overlap, "{b} {a}");
+            assert_eq!(super::tests::overlap(a, b), overlap, "{a} {b}");
+            assert_eq!(super::tests::overlap(b, a), overlap, "{b} {a}");
         }
     }
 
@@ -231,7 +273,7 @@ mod tests {
             let found = paths().into_iter().any(|path| matches(&left, &path, true) && matches(&right, &path, true));
             // Four steps each need no more than seven characters to meet; with six, what is found is there, and what is not
             // found is missed only where both are long.
-            let said = Glob::new(&a).overlaps(&Glob::new(&b));
+            let said = overlap(&a, &b);
             prop_assert!(said || !found, "{a} {b} have a path in common");
             if a.len() + b.len() <= 6 {
                 prop_assert_eq!(said, found, "{} {}", a, b);
@@ -242,6 +284,26 @@ mod tests {
     #[test]
     fn the_longest_globs_are_decided_quickly_enough() {
         let (a, b) = ("*a".repeat(100), "**b".repeat(70));
-        assert!(Glob::new(&(a + "b")).overlaps(&Glob::new(&b)));
+        assert!(overlap(&(a + "b"), &b));
+    }
+
+    #[test]
+    fn steps_are_counted_and_end() {
+        let took = |a: &str, b: &str, most: usize| {
+            let mut left = Steps::new(most);
+            let said = Glob::new(a).overlaps(&Glob::new(b), &mut left);
+            (said, most - left.0)
+        };
+        // What the beginnings say is one step, however long the rest is.
+        assert_eq!(took("src/**", "src/a/b/*.rs", 9), (Ok(true), 1));
+        assert_eq!(took("src/*.rs", "docs/*.rs", 9), (Ok(false), 1));
+        let (a, b) = (
+            "*a".repeat(8) + &"a".repeat(90),
+            "*a".repeat(8) + &"a".repeat(90) + "b",
+        );
+        let (said, all) = took(&a, &b, usize::MAX);
+        assert!(said == Ok(false) && all > 10_000, "{said:?} after {all}");
+        assert_eq!(took(&a, &b, all), (Ok(false), all));
+        assert_eq!(took(&a, &b, all - 1), (Err(TooMuch), all - 1));
     }
 }

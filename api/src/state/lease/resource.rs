@@ -1,14 +1,16 @@
 //! What can be leased, and when two of them are in each other's way.
 
-use super::glob::Glob;
+use super::glob::{Glob, Steps, TooMuch};
 use crate::state::{board::names::nfc, session::is_hidden};
 
 /// A resource is spelled in at most this many bytes.
 pub const RESOURCE_BYTES_MAX: usize = 256;
 
-/// A glob is compared with each that is held in its repository, while everybody else waits: with more wildcards in two of them that takes
-/// milliseconds a pair.
+/// A glob has at most so many of `*` and `?` to be read.
 const WILDCARDS_MAX: usize = 16;
+/// And so many to be held from now on: globs are compared with one another while everybody else waits, and wildcards are what that
+/// takes long for. Those with more are held in older logs only.
+const WILDCARDS_HELD_MAX: usize = 8;
 
 /// Something that can be leased.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,14 +95,33 @@ impl Resource {
         self.glob.is_some()
     }
 
+    /// Whether it may be held by a new lease.
+    ///
+    /// # Errors
+    /// A sentence that says why not.
+    pub fn may_be_held(&self) -> Result<(), String> {
+        let wildcards = self
+            .glob
+            .as_ref()
+            .map_or(0, |_| self.text.matches(['*', '?']).count());
+        if wildcards > WILDCARDS_HELD_MAX {
+            return Err(format!(
+                "resource: a glob that is held has at most {WILDCARDS_HELD_MAX} of * and ?"
+            ));
+        }
+        Ok(())
+    }
+
     /// Whether they have something in common.
-    #[must_use]
-    pub fn overlaps(&self, other: &Resource) -> bool {
-        self.index == other.index
-            && match (&self.glob, &other.glob) {
-                (Some(own), Some(others)) => self.text == other.text || own.overlaps(others),
-                _ => true,
-            }
+    ///
+    /// # Errors
+    /// [`TooMuch`] where saying so takes more steps than are left.
+    pub fn overlaps(&self, other: &Resource, left: &mut Steps) -> Result<bool, TooMuch> {
+        match (&self.glob, &other.glob) {
+            _ if self.index != other.index => Ok(false),
+            (Some(own), Some(others)) if self.text != other.text => own.overlaps(others, left),
+            _ => Ok(true),
+        }
     }
 }
 
@@ -147,10 +168,25 @@ mod tests {
     }
 
     #[test]
+    fn what_may_be_held_has_few_wildcards() {
+        for (text, may) in [
+            ("path:site:**/a/**/b*/?.rs", true),
+            ("path:site:**/a/**/b*/????.rs", false),
+            ("item:*********", true),
+        ] {
+            assert_eq!(
+                Resource::parse(text).unwrap().may_be_held().is_ok(),
+                may,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
     fn repositories_and_kinds_are_apart() {
         let overlaps = |a: &str, b: &str| {
             let parse = |text| Resource::parse(text).unwrap();
-            parse(a).overlaps(&parse(b))
+            parse(a).overlaps(&parse(b), &mut Steps::new(100)).unwrap()
         };
         assert!(overlaps("path:a:src/**", "path:a:src/x"));
         assert!(!overlaps("path:a:src/**", "path:b:src/x"));

@@ -32,10 +32,15 @@ fn leases(texts: &[String]) -> Leases {
     leases
 }
 
+fn overlap(a: &Resource, b: &Resource) -> bool {
+    a.overlaps(b, &mut Steps::new(usize::MAX)).unwrap()
+}
+
 /// The indexes of the live leases that have something in common with `text`.
 fn on(leases: &Leases, text: &str) -> Vec<u64> {
     let resource = resource(text);
-    leases.on(&resource).map(|lease| lease.index).collect()
+    let on = leases.on(&resource).unwrap();
+    on.map(|lease| lease.index).collect()
 }
 
 fn text() -> impl Strategy<Value = String> {
@@ -61,7 +66,7 @@ proptest! {
         let wanted = resource(&asked);
         let by_reading: Vec<u64> = (0..)
             .zip(&all)
-            .filter(|(index, text)| !gone.contains(index) && resource(text).overlaps(&wanted))
+            .filter(|(index, text)| !gone.contains(index) && overlap(&resource(text), &wanted))
             .map(|(index, _)| index)
             .collect();
         prop_assert_eq!(on(&live, &asked), by_reading);
@@ -92,4 +97,35 @@ fn thousands_in_other_folders_are_not_looked_at() {
     }
     let of = |session| leases.of(session).count() as u64;
     assert!((0..8).all(|session| leases.count_of(session) == of(session)));
+}
+
+#[test]
+fn looking_ends_after_so_many_steps_whatever_is_held() {
+    // As hard to tell from what is asked as a lease may be.
+    let hard = |n: usize| format!("path:site:{}{}{n:04}", "*a".repeat(8), "a".repeat(200));
+    let leases = leases(&(0..100).map(hard).collect::<Vec<String>>());
+    let asked = resource(&format!("path:site:{}{}b", "*a".repeat(8), "a".repeat(200)));
+    assert!(asked.may_be_held().is_ok());
+    let mut left = Steps::new(LOOK_STEPS_MAX);
+    assert_eq!(leases.look(&asked, &mut left), Err(TooMuch));
+    assert_eq!(
+        left,
+        Steps::new(0),
+        "every step was taken, and none after them"
+    );
+    assert!(leases.on(&asked).is_err());
+    // Whoever says where is not in their way.
+    assert_eq!(on(&leases, "path:site:src/main.rs"), Vec::<u64>::new());
+}
+
+#[test]
+fn what_begins_otherwise_is_one_step_a_lease() {
+    let all: Vec<String> = (0..3_000)
+        .map(|n| format!("path:site:src/{n}/**"))
+        .collect();
+    let leases = leases(&all);
+    let mut left = Steps::new(3_000);
+    let asked = resource("path:site:**");
+    assert_eq!(leases.look(&asked, &mut left).unwrap().len(), 3_000);
+    assert_eq!(left, Steps::new(0));
 }

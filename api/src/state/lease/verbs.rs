@@ -4,13 +4,14 @@ use countersign_verifier::{key::IdentityId, operation::Operation};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Acquire, End, Ended, Lease, Release, Renew, Resource, holder_of, id, parse_id, room::room,
+    Acquire, End, Ended, Lease, Release, Renew, Resource, holder_of, id, parse_id,
+    room::room,
+    way::{again, in_the_way},
 };
 use crate::{
     code::Code,
     state::{
         At, Caller, Decided, State,
-        board::names::nfc,
         session::{self, Session, note, own_live, time, ttl_ms, when},
         verb::{Verb, arguments, malformed, map, member, settle},
     },
@@ -81,7 +82,11 @@ fn decide_acquire(
     if let Some(own) = again(state, session, &resource, exclusive) {
         return Ok(granted(own.index, own.fence, expires, session).with("renewed", true));
     }
-    if let Some(other) = in_the_way(state, session, &resource, exclusive) {
+    // Not before: what is held already goes on.
+    resource
+        .may_be_held()
+        .map_err(|why| Decided::refuse(Code::ResourceMalformed, why))?;
+    if let Some(other) = in_the_way(state, session, &resource, exclusive)? {
         return Err(conflict(state, other));
     }
     room(state, session)?;
@@ -100,38 +105,6 @@ fn exclusive(mode: Option<&str>) -> Result<bool, Decided> {
 fn fence(state: &State, index: u64) -> u64 {
     let epoch = state.opened.as_ref().map_or(0, |opened| opened.epoch);
     (u64::from(epoch) << 40) + index
-}
-
-/// Whether a lease is of this very resource, however that is spelled.
-fn is_same(lease: &Lease, resource: &Resource) -> bool {
-    let (own, other) = (&lease.resource, &resource.text);
-    // Of ASCII there is one spelling, and a session may have a thousand leases to compare with.
-    own == other || (!(own.is_ascii() && other.is_ascii()) && nfc(own) == nfc(other))
-}
-
-/// The lease that this session has on the very same.
-fn again<'s>(
-    state: &'s State,
-    session: &Session,
-    resource: &Resource,
-    exclusive: bool,
-) -> Option<&'s Lease> {
-    let same = |lease: &&Lease| lease.exclusive == exclusive && is_same(lease, resource);
-    state.leases.of(session.index).find(same)
-}
-
-/// The first lease that keeps this one from being had. What the session itself holds does not, but the same in another mode.
-fn in_the_way<'s>(
-    state: &'s State,
-    session: &Session,
-    resource: &'s Resource,
-    exclusive: bool,
-) -> Option<&'s Lease> {
-    state.leases.on(resource).find(|lease| {
-        let others = lease.session != session.index && (exclusive || lease.exclusive);
-        let itself = lease.session == session.index && is_same(lease, resource);
-        others || itself
-    })
 }
 
 fn conflict(state: &State, lease: &Lease) -> Decided {
@@ -242,25 +215,32 @@ fn held<'s>(
     }
     if let Some(ended) = lease.ended {
         let now = Resource::parse(&lease.resource).ok();
-        let now = now.and_then(|resource| holder_of(state, &resource));
-        let current = now.map_or(Value::Null, |lease| {
-            let mut current = holder(lease);
-            current["lease_id"] = lease.id().into();
-            current["fence"] = lease.fence.into();
-            current
+        // Where it takes too long to find out, it is not said that there is none.
+        let now = now.map_or(Ok(None), |resource| holder_of(state, &resource));
+        let current = now.map(|now| match now {
+            None => Value::Null,
+            Some(lease) => {
+                let mut current = holder(lease);
+                current["lease_id"] = lease.id().into();
+                current["fence"] = lease.fence.into();
+                current
+            }
         });
         let why = format!(
             "the lease has ended ({}) at {}",
             ended.how.name(),
             when(ended.at)
         );
-        return Err(Decided::refuse(Code::LeaseExpired, why)
+        let refused = Decided::refuse(Code::LeaseExpired, why)
             .with("lease_id", lease.id())
             .with("resource", lease.resource.as_str())
             .with("how", ended.how.name())
             .with("ended_at", when(ended.at))
-            .with("ended_index", ended.index)
-            .with("current", current));
+            .with("ended_index", ended.index);
+        return Err(match current {
+            Ok(current) => refused.with("current", current),
+            Err(_) => refused,
+        });
     }
     if lease.fence != fence {
         let why = "that is not the fence of this lease";

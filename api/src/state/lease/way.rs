@@ -1,0 +1,37 @@
+//! What a session has of a resource already, and what keeps it from having it.
+
+use super::{Lease, Resource, fence::too_much};
+use crate::state::{Decided, State, board::names::nfc, session::Session};
+
+/// Whether a lease is of this very resource, however that is spelled.
+fn is_same(lease: &Lease, resource: &Resource) -> bool {
+    let (own, other) = (&lease.resource, &resource.text);
+    // Of ASCII there is one spelling, and a session may have a thousand leases to compare with.
+    own == other || (!(own.is_ascii() && other.is_ascii()) && nfc(own) == nfc(other))
+}
+
+/// The lease that this session has on the very same.
+pub(super) fn again<'s>(
+    state: &'s State,
+    session: &Session,
+    resource: &Resource,
+    exclusive: bool,
+) -> Option<&'s Lease> {
+    let same = |lease: &&Lease| lease.exclusive == exclusive && is_same(lease, resource);
+    state.leases.of(session.index).find(same)
+}
+
+/// The first lease that keeps this one from being had. What the session itself holds does not, but the same in another mode.
+pub(super) fn in_the_way<'s>(
+    state: &'s State,
+    session: &Session,
+    resource: &'s Resource,
+    exclusive: bool,
+) -> Result<Option<&'s Lease>, Decided> {
+    let mut on = state.leases.on(resource).map_err(too_much)?;
+    Ok(on.find(|lease| {
+        let others = lease.session != session.index && (exclusive || lease.exclusive);
+        let itself = lease.session == session.index && is_same(lease, resource);
+        others || itself
+    }))
+}
