@@ -18,8 +18,10 @@ mod merge;
 pub mod names;
 mod patch;
 mod verbs;
+mod waits;
 
 pub use asked::{Comment, Outcome, Patch, Resolve, Upsert};
+pub use cycle::Work;
 pub use fence::{held_by_other, holder};
 pub use file::{File, FileError};
 pub use import::{IMPORT, Import, Mode};
@@ -54,8 +56,7 @@ pub struct Board {
     by_tag: OrdSet<(Arc<str>, Arc<str>)>,
     by_owner: OrdSet<(Arc<str>, Arc<str>)>,
     by_workstream: OrdSet<(Arc<str>, Arc<str>)>,
-    /// (what must be done before, who waits for it): the other one may not be there yet.
-    waiting: OrdSet<(Arc<str>, Arc<str>)>,
+    waits: waits::Waits,
     /// Pending, and all that it depends on is done. Whether somebody holds it is asked when it is offered.
     ready: OrdSet<Turn>,
 }
@@ -150,7 +151,12 @@ impl Board {
 
     /// Who waits for this id.
     fn dependents(&self, id: &str) -> impl Iterator<Item = &Arc<str>> {
-        range(&self.waiting, Arc::from(id), None).map(|(_, dependent)| dependent)
+        self.waits.dependents(id)
+    }
+
+    /// How many wait for this id.
+    fn dependents_count(&self, id: &str) -> usize {
+        self.waits.count(id)
     }
 
     fn is_done(&self, id: &str) -> bool {
@@ -170,8 +176,7 @@ impl Board {
         }
         self.list(before.as_deref(), &item);
         if was_done != (item.status == Status::Done) {
-            let dependents: Vec<Arc<str>> = self.dependents(&item.id).cloned().collect();
-            for id in dependents {
+            for id in self.waits.settle(&item.id, !was_done) {
                 self.judge_ready(&id);
             }
         }
@@ -206,7 +211,14 @@ impl Board {
             id,
             keys(|item| item.workstream.as_slice()),
         );
-        moved(&mut self.waiting, id, keys(|item| &item.depends_on));
+        let items = &self.items;
+        let is_done = |id: &str| {
+            items
+                .get(id)
+                .is_some_and(|item| item.status == Status::Done)
+        };
+        let depends = keys(|item| &item.depends_on);
+        self.waits.change(id, depends, is_done);
         if let Some(before) = before.map(turn).filter(|before| *before != turn(item)) {
             self.ready.remove(&before);
         }
@@ -218,7 +230,7 @@ impl Board {
             return;
         };
         let pending = item.status == Status::Pending;
-        let ready = pending && item.depends_on.iter().all(|id| self.is_done(id));
+        let ready = pending && self.waits.is_free(id);
         let turn = turn(&item);
         if ready != self.ready.contains(&turn) {
             if ready {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Board, fence, file,
+    Board, Work, fence, file,
     item::ItemError,
     merge::{Merged, Rests, drop, merge},
     patch::Moment,
@@ -132,6 +132,7 @@ fn decide(
         held: &|id| fence::held_by_other(state, caller, moment.session, id),
         reviews: may_review(caller.identity),
         items_max: state.settings.board_items_max,
+        work: Some(&Work::default()),
     };
     let mut board = state.board.clone();
     let became = take(&mut board, &asked, &moment, &rests)
@@ -165,6 +166,7 @@ fn apply(
         held: &|_| false,
         reviews: true,
         items_max: u64::MAX,
+        work: None,
     };
     let mut letters = letters.into_iter();
     let mut changes = || {

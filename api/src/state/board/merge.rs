@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Board, Item, Status,
-    cycle::cycle,
+    cycle::{Cycle, Work, cycle},
     import::Mode,
     item::{ItemError, normalise},
     patch::{Moment, comment_id, finish},
@@ -40,10 +40,12 @@ pub enum Merged {
     Review,
     /// It does not fit with what is there: too large, or too many.
     Full,
+    /// Saying whether it would wait for itself, or telling those who wait for it, is more than one operation may do.
+    Deep,
 }
 
 impl Merged {
-    const ALL: [(Merged, char, &'static str); 12] = [
+    const ALL: [(Merged, char, &'static str); 13] = [
         (Merged::Created, 'c', "new"),
         (Merged::Updated, 'u', "the file's version is newer"),
         (Merged::Joined, 'j', "comments were joined"),
@@ -67,6 +69,11 @@ impl Merged {
             Merged::Full,
             'f',
             "it and what is there are too large together",
+        ),
+        (
+            Merged::Deep,
+            'e',
+            "too much depends on it, or it on too much, for one part: import the file again to go on",
         ),
     ];
 
@@ -113,6 +120,28 @@ pub struct Rests<'a> {
     pub reviews: bool,
     /// How many items there may be.
     pub items_max: u64,
+    /// How much may still be looked at; `None` where all this was judged before.
+    pub work: Option<&'a Work>,
+}
+
+impl<'a> Rests<'a> {
+    /// The same, with so much that may be looked at.
+    #[must_use]
+    pub fn within(&self, work: &'a Work) -> Rests<'a> {
+        Rests {
+            work: Some(work),
+            ..*self
+        }
+    }
+
+    /// Whether those who wait for an item can be told that it is done, or no longer.
+    fn may_settle(&self, board: &Board, id: &str, was: Option<Status>, is: Status) -> bool {
+        let turns = (was == Some(Status::Done)) != (is == Status::Done);
+        !turns
+            || self
+                .work
+                .is_none_or(|work| work.take(board.dependents_count(id)))
+    }
 }
 
 /// What becomes of an item of a file; takes it in where something does.
@@ -152,8 +181,14 @@ pub fn merge(
     if (rests.held)(&next.id) {
         return Ok(Merged::Held);
     }
-    if cycle(board, &next).is_some() {
-        return Ok(Merged::Cycle);
+    match rests.work.and_then(|work| cycle(board, &next, work)) {
+        None => {}
+        Some(Cycle::Through(_)) => return Ok(Merged::Cycle),
+        Some(Cycle::TooDeep | Cycle::TooMuch | Cycle::Crowded(_)) => return Ok(Merged::Deep),
+    }
+    let was = board.get(&next.id).map(|ours| ours.status);
+    if !rests.may_settle(board, &next.id, was, next.status) {
+        return Ok(Merged::Deep);
     }
     board.insert(next);
     Ok(merged)
@@ -308,6 +343,9 @@ pub fn drop(board: &mut Board, id: &str, moment: &Moment<'_>, rests: &Rests<'_>)
     };
     if (rests.held)(id) {
         return Merged::Held;
+    }
+    if !rests.may_settle(board, id, Some(ours.status), Status::Dropped) {
+        return Merged::Deep;
     }
     let mut members = ours.members();
     members.insert("status".into(), Status::Dropped.name().into());

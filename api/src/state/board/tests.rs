@@ -385,6 +385,134 @@ fn a_search_for_a_cycle_is_bounded() {
     );
 }
 
+/// Puts an item in, with what it depends on and where it stands.
+fn put(board: &mut Board, id: &str, depends: &[&str], status: &str) {
+    let moment = Moment {
+        at: 1,
+        by: worker().id,
+        session: None,
+        index: 1,
+    };
+    let patch = verb::map(json!({"title": "t", "depends_on": depends, "status": status}));
+    board.insert(patch::patched(board.get(id), id, &patch, &moment).unwrap());
+}
+
+#[test]
+fn what_an_item_waits_for_is_counted() {
+    let mut board = Board::default();
+    put(&mut board, "w", &["a", "b", "b"], "pending");
+    put(&mut board, "v", &["a"], "pending");
+    let ready = |board: &Board| -> Vec<String> {
+        board.ready(None).map(|item| item.id.to_string()).collect()
+    };
+    put(&mut board, "a", &[], "done");
+    assert_eq!(ready(&board), ["v"]);
+    // Who still waits for another one is not judged again, nor is what that one waits for read.
+    assert_eq!(board.waits.clone().settle("b", true), [Arc::from("w")]);
+    assert_eq!(board.waits.clone().settle("a", false), [Arc::from("v")]);
+    put(&mut board, "b", &[], "done");
+    assert_eq!(ready(&board), ["v", "w"]);
+    put(&mut board, "a", &[], "active");
+    assert_eq!(ready(&board), [""; 0]);
+    put(&mut board, "w", &["b"], "pending");
+    assert_eq!(ready(&board), ["w"]);
+    assert_eq!(
+        ["a", "b", "x"].map(|id| board.dependents_count(id)),
+        [1, 1, 0]
+    );
+    assert_eq!(Board::from_rows(board.to_rows()).as_ref(), Some(&board));
+}
+
+#[test]
+fn one_operation_looks_at_so_many_dependencies_and_no_more() {
+    let mut board = Board::default();
+    // Layers, each of which depends on all of the next one: few items, and many ways.
+    let layer = |n: usize| -> Vec<String> { (0..40).map(|i| format!("n{n}_{i}")).collect() };
+    for n in 0..4 {
+        let below = layer(n + 1);
+        let below: Vec<&str> = below.iter().map(String::as_str).collect();
+        layer(n)
+            .iter()
+            .for_each(|id| put(&mut board, id, &below, "pending"));
+    }
+    put(&mut board, "w", &["x"], "pending");
+    let new = |depends: &[&str]| {
+        let mut with = board.clone();
+        put(&mut with, "x", depends, "pending");
+        with.get("x").unwrap().clone()
+    };
+    let shallow = new(&["n2_0"]);
+    // One in layer 2, and all of layer 3 and 4, of which the last ones are not there.
+    let layers = |n: usize| 41 + n * 40 * 41;
+    let looked = layers(1);
+    for (most, found) in [(looked, None), (looked - 1, Some(cycle::Cycle::TooMuch))] {
+        assert_eq!(cycle::cycle(&board, &shallow, &Work::of(most)), found);
+    }
+    let deep = new(&["n0_0"]);
+    for (most, found) in [
+        (layers(3), None),
+        (layers(3) - 1, Some(cycle::Cycle::TooMuch)),
+    ] {
+        assert_eq!(cycle::cycle(&board, &deep, &Work::of(most)), found);
+    }
+    // All parts of one operation share it.
+    let work = Work::of(looked + 1);
+    assert_eq!(cycle::cycle(&board, &shallow, &work), None);
+    assert_eq!(
+        cycle::cycle(&board, &shallow, &work),
+        Some(cycle::Cycle::TooMuch)
+    );
+    // What it depended on before was looked at then.
+    put(&mut board, "x", &["n0_0"], "pending");
+    let same = board.get("x").unwrap();
+    assert_eq!(cycle::cycle(&board, same, &Work::of(0)), None);
+}
+
+#[test]
+fn as_many_wait_for_one_item_as_can_be_told() {
+    let mut desk = Desk::new();
+    let most = waits::DEPENDENTS_MAX;
+    for n in 0..most {
+        let pair = ("hub".into(), format!("n{n}").into());
+        desk.state
+            .board
+            .waits
+            .change(&pair.1, (&[], &[pair.0]), |_| false);
+    }
+    let new = json!({"id": "one", "title": "t", "depends_on": ["hub"]});
+    let (code, detail) = desk.upsert(new.clone()).unwrap_err();
+    assert_eq!(
+        (code, &detail["limit"]),
+        (Code::DependencyTooDeep, &json!(most))
+    );
+    assert_eq!(detail["through"], json!(["hub"]));
+    // In an import it is passed over, and so is what would have to tell more than one operation may.
+    let mut board = desk.state.board.clone();
+    let moment = Moment {
+        at: 1,
+        by: worker().id,
+        session: None,
+        index: 1,
+    };
+    let mut merge = |item: Value, work: Option<&Work>| {
+        let rests = Rests {
+            held: &|_| false,
+            reviews: true,
+            items_max: 9,
+            work,
+        };
+        merge(&mut board, &verb::map(item), Mode::Merge, &moment, &rests).unwrap()
+    };
+    let hub = json!({"id": "hub", "title": "t", "status": "done"});
+    let work = Work::of(most);
+    assert_eq!(merge(new.clone(), Some(&work)), Merged::Deep);
+    assert_eq!(merge(hub.clone(), Some(&Work::of(most - 1))), Merged::Deep);
+    assert_eq!(merge(hub, Some(&work)), Merged::Created);
+    assert!(!work.take(1), "it took one for each that waits");
+    // What was judged before is taken in as it was judged.
+    assert_eq!(merge(new, None), Merged::Created);
+}
+
 #[test]
 fn what_is_ready_comes_in_order_of_priority_and_age() {
     let mut desk = Desk::new();
@@ -914,8 +1042,11 @@ proptest! {
                 prop_assert!(now.version > old.version || now.line == old.line);
             }
         }
+        // Only what is new is looked at, so that all of it is put in once more.
+        let mut again = Board::default();
         for item in desk.state.board.iter() {
-            prop_assert_eq!(cycle::cycle(&desk.state.board, item), None);
+            prop_assert_eq!(cycle::cycle(&again, item, &Work::default()), None);
+            again.insert(item.clone());
         }
         let content = file::write(&desk.state.board);
         let mut other = Desk::new();
@@ -940,6 +1071,7 @@ fn a_plan_rests_on_who_asks() {
         held: &|id| id == "A",
         reviews: false,
         items_max: 1,
+        work: None,
     };
     let merged = merge(&mut board, &members, Mode::Merge, &moment, &held).unwrap();
     assert_eq!((merged, board.len()), (Merged::Held, 0));

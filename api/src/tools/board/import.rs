@@ -11,13 +11,16 @@ use crate::{
     state::{
         Caller,
         board::{
-            Board, FileError, Import, Item, Merged, Mode, Moment, Provenance, Rests, Status, drop,
-            file, held_by_other, holder, item::ItemError, may_review, merge,
+            Board, FileError, Import, Item, Merged, Mode, Moment, Provenance, Rests, Status, Work,
+            drop, file, held_by_other, holder, item::ItemError, may_review, merge,
         },
         verb::arguments,
     },
     tools::{Done, View, define::Kind},
 };
+
+/// One part of a file has about so many items.
+const PART_ITEMS: usize = 100;
 
 /// An item of a plan, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -89,7 +92,13 @@ pub fn plan(
     let mut board = board.clone();
     let mut plan = Plan::default();
     let (mut items, mut drops): (Vec<Map<String, Value>>, Vec<String>) = Default::default();
-    for (line, members) in &file.items {
+    let mut work = Work::default();
+    for (at, (line, members)) in file.items.iter().enumerate() {
+        // A part of usual items has as many, and each is an operation of its own.
+        if at % PART_ITEMS == 0 {
+            work = Work::default();
+        }
+        let rests = &rests.within(&work);
         let merged = merge(&mut board, members, mode, moment, rests)
             .map_err(|error: ItemError| FileError::Line(*line, error.to_string()))?;
         plan.push(file::id_of(members), merged);
@@ -182,6 +191,7 @@ pub fn plan_afar(
         held: &|_| false,
         reviews: true,
         items_max: u64::MAX,
+        work: None,
     };
     plan(&board, theirs, mode, &moment, &rests)
 }
@@ -204,6 +214,7 @@ fn of_file(view: &View<'_>, asked: &Value) -> Result<(Plan, Vec<Value>), Problem
         // Whoever has the owner's token asks for the owner.
         reviews: view.caller.is_none_or(may_review),
         items_max: view.state.settings.board_items_max,
+        work: None,
     };
     plan(&view.state.board, &read, mode, &moment, &rests).map_err(unreadable)
 }
