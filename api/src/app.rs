@@ -47,6 +47,9 @@ pub struct App {
     pub(crate) quotas: Quotas,
     /// One permit a request that is being answered.
     pub gate: Arc<Semaphore>,
+    /// Calls that may wait for leases at once, of all accounts: each keeps its turn meanwhile, so that these are half of the turns. Who
+    /// comes when there are more is answered at once.
+    pub waiting: Semaphore,
     /// Memory for the bodies of requests.
     pub(crate) room: Arc<Room>,
     /// Who watches events.
@@ -154,6 +157,7 @@ impl App {
             Err(e) => return Err(file(dir.owner_token().display().to_string())(e)),
         };
         let gate = Arc::new(Semaphore::new(config.limits.requests));
+        let waiting = Semaphore::new((config.limits.requests / 2).max(1));
         let room = Room::new(config.limits.body_memory_bytes);
         let watchers = Watchers::new(&config.limits);
         let issuer = Issuer::of(&config.mcp);
@@ -166,6 +170,7 @@ impl App {
             metrics: Metrics::default(),
             quotas: Quotas::default(),
             gate,
+            waiting,
             room,
             watchers,
             issuer,

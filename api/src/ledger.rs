@@ -19,6 +19,7 @@ mod receipt;
 mod replay;
 mod stored;
 
+pub use caller::caller;
 use operation::nonce_key;
 pub use operation::{may, may_read, may_run, may_see};
 
@@ -26,6 +27,12 @@ use crate::{
     error::Problem,
     state::{At, Caller, Opened, State, refusal},
 };
+
+/// What finds the leaf of an operation that was answered before.
+#[must_use]
+pub fn request_key(request: &OperationRequest) -> countersign_log::Key {
+    nonce_key(&request.signer.identity, &request.operation.nonce)
+}
 
 /// Name spaces of the log's lookup keys.
 pub mod space {

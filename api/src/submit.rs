@@ -90,8 +90,21 @@ pub async fn write(
     requests: Vec<Request>,
     wanted: Wanted,
 ) -> Result<Vec<Result<Written, Problem>>, Problem> {
+    write_after(account, requests, wanted, || {}).await
+}
+
+/// The same; `decided` is called as soon as it is known what was decided, and before any further wait.
+///
+/// # Errors
+/// As [`write`].
+pub async fn write_after(
+    account: &Account,
+    requests: Vec<Request>,
+    wanted: Wanted,
+    decided: impl FnOnce(),
+) -> Result<Vec<Result<Written, Problem>>, Problem> {
     let pending = hand_over(account, requests, wanted.wait)?;
-    wait(account, pending, wanted).await
+    wait_after(account, pending, wanted, decided).await
 }
 
 /// Puts requests into the writer's queue, in order.
@@ -122,13 +135,22 @@ pub async fn wait(
     pending: Pending<Problem>,
     wanted: Wanted,
 ) -> Result<Vec<Result<Written, Problem>>, Problem> {
+    wait_after(account, pending, wanted, || {}).await
+}
+
+async fn wait_after(
+    account: &Account,
+    pending: Pending<Problem>,
+    wanted: Wanted,
+    decided: impl FnOnce(),
+) -> Result<Vec<Result<Written, Problem>>, Problem> {
     // A quorum that has been lost for a while is not back within a request's time: nobody is held up for it.
     let deadline = if wanted.wait == Wait::Witnessed && account.quorum_is_lost() {
         Duration::ZERO
     } else {
         wanted.deadline
     };
-    let work = pending.reached(deadline);
+    let work = pending.reached_after(deadline, decided);
     let answered = tokio::time::timeout(COMMIT_TIMEOUT.max(wanted.deadline), work).await;
     let (outcomes, reached) = match answered {
         Ok(Ok(answered)) => answered,

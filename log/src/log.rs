@@ -6,7 +6,7 @@ use std::{
         mpsc::{self, TrySendError},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -344,11 +344,28 @@ impl<R> Pending<R> {
     /// # Errors
     /// As [`Pending::sequenced`].
     pub async fn reached(self, deadline: Duration) -> Result<(Vec<Outcome<R>>, bool), Stop> {
+        self.reached_after(deadline, || {}).await
+    }
+
+    /// The same; `committed` is called in between, as soon as its leaves are committed or it is known what came instead.
+    ///
+    /// # Errors
+    /// As [`Pending::sequenced`].
+    pub async fn reached_after(
+        self,
+        deadline: Duration,
+        committed: impl FnOnce(),
+    ) -> Result<(Vec<Outcome<R>>, bool), Stop> {
+        let begun = Instant::now();
+        let outcomes = self.sequenced.await.map_err(|_| Stop::Died)?;
+        committed();
         let reached = match self.further {
             None => true,
-            Some(further) => matches!(tokio::time::timeout(deadline, further).await, Ok(Ok(()))),
+            Some(further) => {
+                let left = deadline.saturating_sub(begun.elapsed());
+                matches!(tokio::time::timeout(left, further).await, Ok(Ok(())))
+            }
         };
-        let outcomes = self.sequenced.await.map_err(|_| Stop::Died)?;
         Ok((outcomes, reached))
     }
 }
@@ -356,5 +373,30 @@ impl<R> Pending<R> {
 impl From<ClockFault> for Stop {
     fn from(fault: ClockFault) -> Stop {
         Stop::Clock(fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_committed_is_told_before_any_further_wait() {
+        let (commit, sequenced) = oneshot::channel::<Vec<Outcome<()>>>();
+        let (go_on, further) = oneshot::channel();
+        commit.send(Vec::new()).expect("it is received below");
+        let pending = Pending {
+            sequenced,
+            further: Some(further),
+        };
+        // It comes further only when the commit was told.
+        let told = || go_on.send(()).expect("it is received below");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        let work = pending.reached_after(Duration::from_secs(60), told);
+        let (outcomes, reached) = runtime.block_on(work).expect("it was committed");
+        assert!(outcomes.is_empty() && reached);
     }
 }

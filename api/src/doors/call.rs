@@ -286,13 +286,13 @@ async fn write(
 ) -> Result<Answered, Problem> {
     let nonce = request.operation.nonce.clone();
     let erases = request.operation.tool == blob::ERASE.name;
-    // Kept until it is decided, so that nobody behind is let in before.
-    let place = submit::in_line(account, &request).await;
+    // Kept until it is decided, so that nobody behind is let in before; and no longer, whatever its caller waits for besides.
+    let place = submit::in_line(account, &request, &app.waiting).await;
     let requests = vec![Request::Operation(Box::new(request))];
-    let mut written = submit::write(account, requests, wanted).await?;
+    let decided = move || drop(place);
+    let mut written = submit::write_after(account, requests, wanted, decided).await?;
     // OK because one request has one answer.
     let written = written.pop().expect("call::write")?;
-    drop(place);
     if erases {
         // Before it is answered. Should nobody wait for the answer, it is done by and by.
         tokio::task::block_in_place(|| account.erase_owed());

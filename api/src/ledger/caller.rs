@@ -13,7 +13,10 @@ use crate::{
 
 /// In whose name this signature counts, and as what: of the identity's current key, if it may sign operations, or of the key of
 /// the session that the operation names.
-pub(super) fn caller<'s>(
+///
+/// # Errors
+/// `SignerUnknown`, `KeyRevoked`, `PossessionUnproved`, and of a session's key what has ended.
+pub fn caller<'s>(
     state: &'s State,
     signer: &Verified,
     operation: &Operation,

@@ -21,6 +21,7 @@ pub use fence::{check_fence, holder_of};
 pub use glob::{Steps, TooMuch};
 pub use resource::{RESOURCE_BYTES_MAX, Resource};
 pub use verbs::{ACQUIRE, RELEASE, RENEW};
+pub use way::{Way, way};
 
 use super::{rows, session::remove};
 
@@ -229,6 +230,12 @@ impl Leases {
     #[must_use]
     pub fn holds_item(&self, id: &str) -> bool {
         self.by_place.contains_key(&*format!("item:{id}"))
+    }
+
+    /// Whether the lease that leaf `index` acquired is live.
+    #[must_use]
+    pub fn is_live(&self, index: u64) -> bool {
+        self.live.contains_key(&index)
     }
 
     /// How many are live.

@@ -8,15 +8,18 @@ use std::{
 
 use countersign_verifier::key::IdentityId;
 use serde_json::Value;
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{Semaphore, watch},
+    time::Instant,
+};
 
 use crate::{
     account::Account,
     code::Code,
-    ledger::OperationRequest,
+    ledger::{OperationRequest, caller, request_key},
     state::{
-        At, Caller, Decided,
-        lease::{ACQUIRE, LOOK_STEPS_MAX, Resource, Steps},
+        At, Decided,
+        lease::{ACQUIRE, LOOK_STEPS_MAX, Resource, Steps, Way, way},
     },
 };
 
@@ -55,6 +58,8 @@ pub struct Place<'a> {
     line: &'a Line,
     number: u64,
     resource: Resource,
+    /// Who came before and waited for any of the same: nobody comes before later.
+    before: Vec<u64>,
 }
 
 impl Line {
@@ -72,11 +77,20 @@ impl Line {
         }
         let number = waiting.next;
         waiting.next += 1;
+        // Compared once. One who cannot be told from the others in so many steps waits behind them.
+        let mut left = Steps::new(LOOK_STEPS_MAX);
+        let mut same = |other: &Resource| other.overlaps(&resource, &mut left).unwrap_or(true);
+        let all = waiting.places.iter();
+        let before = all
+            .filter(|(_, (_, other))| same(other))
+            .map(|(number, _)| *number);
+        let before = before.collect();
         waiting.places.insert(number, (who, resource.clone()));
         Some(Place {
             line: self,
             number,
             resource,
+            before,
         })
     }
 
@@ -87,16 +101,12 @@ impl Line {
 }
 
 impl Place<'_> {
-    /// Whether nobody before waits for any of the same.
-    fn is_first(&self) -> bool {
+    /// Whether nobody before waits any more for any of the same.
+    fn is_first(&mut self) -> bool {
         let waiting = self.line.waiting();
-        let mut before = waiting.places.range(..self.number);
-        // One who cannot be told from the others in so many steps waits behind them.
-        let mut left = Steps::new(LOOK_STEPS_MAX);
-        let same = |resource: &Resource, left: &mut Steps| {
-            resource.overlaps(&self.resource, left).unwrap_or(true)
-        };
-        waiting.over || !before.any(|(_, (_, resource))| same(resource, &mut left))
+        self.before
+            .retain(|number| waiting.places.contains_key(number));
+        self.before.is_empty()
     }
 }
 
@@ -107,33 +117,41 @@ impl Drop for Place<'_> {
     }
 }
 
-/// How a call would be decided by now.
-enum Now {
-    /// Somebody holds what it asks for.
-    Taken,
-    /// It would be had.
-    Free,
-    /// It would be refused for another reason, or renews what is had: there is nothing to wait for.
-    Settled,
-}
-
 /// Waits until a call that asks for a lease would have it, or until its `wait_ms` are over. Its place is to be kept until it is
-/// decided. Other calls, and those that find the line full, do not wait.
-pub async fn in_line<'a>(account: &'a Account, request: &OperationRequest) -> Option<Place<'a>> {
+/// decided. Other calls, those that find the line full, and one that was answered before do not wait; nor does anybody where `all`
+/// that may wait do.
+pub async fn in_line<'a>(
+    account: &'a Account,
+    request: &OperationRequest,
+    all: &Semaphore,
+) -> Option<Place<'a>> {
     let (resource, wait) = asked(request)?;
-    let place = account.line.enter(request.signer.identity, resource)?;
+    let _one = all.try_acquire().ok()?;
+    let reader = account.reader();
+    if reader
+        .find(&request_key(request))
+        .is_ok_and(|found| found.is_some())
+    {
+        return None;
+    }
+    let mut place = account.line.enter(request.signer.identity, resource)?;
     let ends = Instant::now() + wait;
-    let mut progress = account.reader().progress();
+    let mut progress = reader.progress();
     let mut left = account.line.left.subscribe();
+    if !is_worth(account, request) {
+        return Some(place);
+    }
+    let mut stands = Way::Free;
     loop {
         // Before looking, so that what happens meanwhile is not missed.
         progress.borrow_and_update();
         left.borrow_and_update();
-        match now(account, request) {
-            Now::Settled => break,
-            Now::Free if place.is_first() => break,
-            Now::Taken if account.line.waiting().over => break,
-            Now::Free | Now::Taken => {}
+        stands = look(account, request, (&place.resource, stands));
+        match stands {
+            Way::Over => break,
+            Way::Free if place.is_first() => break,
+            _ if account.line.waiting().over => break,
+            Way::Free | Way::Taken(_) => {}
         }
         tokio::select! {
             changed = progress.changed() => if changed.is_err() { break },
@@ -158,19 +176,28 @@ fn asked(request: &OperationRequest) -> Option<(Resource, Duration)> {
     Some((resource, Duration::from_millis(wait_ms)))
 }
 
-fn now(account: &Account, request: &OperationRequest) -> Now {
+/// Whether a call can be had by waiting, or is had already: judged once, and by the writer when its turn has come. One that would be
+/// refused for another reason, or that renews what is had, has nothing to wait for.
+fn is_worth(account: &Account, request: &OperationRequest) -> bool {
     let (head, state) = account.reader().committed();
-    let Some(identity) = state.identities.get(&request.signer.identity) else {
-        return Now::Settled;
+    let at = account.log_now_ms();
+    let index = head.size;
+    let Ok(caller) = caller(&state, &request.signer, &request.operation, at) else {
+        return false;
     };
-    let at = At {
-        at: account.log_now_ms(),
-        index: head.size,
-    };
-    match state.decide(&Caller::from(identity), &request.operation, at) {
-        Decided::Refused(Code::LeaseConflict, ..) => Now::Taken,
-        Decided::Applied(effect) if !effect.contains_key("renewed") => Now::Free,
-        Decided::Refused(..) | Decided::Applied(_) => Now::Settled,
+    match state.decide(&caller, &request.operation, At { at, index }) {
+        Decided::Refused(code, ..) => code == Code::LeaseConflict,
+        Decided::Applied(effect) => !effect.contains_key("renewed"),
+    }
+}
+
+/// Where it stands by now: what every commit is looked at for, so that nothing is judged.
+fn look(account: &Account, request: &OperationRequest, before: (&Resource, Way)) -> Way {
+    let state = account.reader().version();
+    let at = account.log_now_ms();
+    match caller(&state, &request.signer, &request.operation, at) {
+        Ok(caller) => way(&state, &caller, &request.operation, before),
+        Err(_) => Way::Over,
     }
 }
 
@@ -189,15 +216,17 @@ mod tests {
     #[test]
     fn each_waits_behind_those_before_who_want_any_of_the_same() {
         let line = Line::default();
-        let first = line.enter(who(1), resource("path:a:src/**")).unwrap();
-        let second = line.enter(who(1), resource("path:a:src/x")).unwrap();
-        let other = line.enter(who(1), resource("item:1")).unwrap();
+        let mut first = line.enter(who(1), resource("path:a:src/**")).unwrap();
+        let mut second = line.enter(who(1), resource("path:a:src/x")).unwrap();
+        let mut other = line.enter(who(1), resource("item:1")).unwrap();
         assert_eq!(
-            [&first, &second, &other].map(Place::is_first),
+            [&mut first, &mut second, &mut other].map(Place::is_first),
             [true, false, true]
         );
+        // What is looked at again is one number for each who is before, and no glob.
+        assert_eq!(second.before, [first.number]);
         drop(first);
-        assert!(second.is_first());
+        assert!(second.is_first() && second.before.is_empty());
         line.end();
         assert!(line.enter(who(1), resource("item:2")).is_none());
     }

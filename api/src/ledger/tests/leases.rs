@@ -3,7 +3,7 @@
 use super::{sessions::asked, *};
 use crate::state::{
     Caller, Decided,
-    lease::{Lease, Resource, Steps, check_fence, holder_of},
+    lease::{Lease, Resource, Steps, Way, check_fence, holder_of, way},
 };
 
 impl Rig {
@@ -251,6 +251,51 @@ fn an_acquisition_is_refused_for_what_is_wrong_with_it() {
         "in the only live session"
     );
     rig.check();
+}
+
+#[test]
+fn whoever_waits_looks_at_what_was_in_the_way_and_at_nothing_else() {
+    let mut rig = Rig::of(&[1, 2]);
+    let (one, two) = (rig.checkin(1, json!({})), rig.checkin(2, json!({})));
+    let held = rig.acquire(1, &one, item(1)).unwrap();
+    let other = rig.acquire(1, &one, item(2)).unwrap();
+    let mut operation = rig.operation("ars_lease_acquire", item(1));
+    operation.session = Some(two.clone());
+    let resource = Resource::parse("item:1").unwrap();
+    let stands = |rig: &Rig, before| {
+        let state = rig.state();
+        let caller = Caller::from(state.identities.get(&id(2)).unwrap());
+        way(&state, &caller, &operation, (&resource, before))
+    };
+    let taken = |lease: &Lease| Way::Taken(lease.index);
+    assert_eq!(stands(&rig, Way::Free), taken(&held));
+    // Nothing is compared as long as that is there, so that this one is believed.
+    assert_eq!(stands(&rig, taken(&other)), taken(&other));
+    for lease in [&other, &held] {
+        let release = json!({"lease_id": lease.id(), "fence": lease.fence});
+        assert_eq!(rig.code(1, Some(&one), "ars_lease_release", release), None);
+        let still = if lease.index == held.index {
+            Way::Free
+        } else {
+            taken(&held)
+        };
+        assert_eq!(stands(&rig, taken(&other)), still);
+    }
+    // What was answered before is found, and has nothing to wait for.
+    let Request::Operation(request) = rig.request(2, &operation).unwrap() else {
+        panic!("an operation")
+    };
+    let answered = |rig: &Rig| {
+        rig.store
+            .find(&crate::ledger::request_key(&request))
+            .unwrap()
+    };
+    assert_eq!(answered(&rig), None);
+    let (index, _) = rig.send(2, &operation).unwrap();
+    assert_eq!(answered(&rig), Some(index));
+    let out = json!({"outcome": "delivered"});
+    assert_eq!(rig.code(2, Some(&two), "ars_session_checkout", out), None);
+    assert_eq!(stands(&rig, taken(&held)), Way::Over);
 }
 
 #[test]

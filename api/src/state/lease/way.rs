@@ -1,7 +1,14 @@
 //! What a session has of a resource already, and what keeps it from having it.
 
+use countersign_verifier::operation::Operation;
+use serde_json::Value;
+
 use super::{Lease, Resource, fence::too_much};
-use crate::state::{Decided, State, board::names::nfc, session::Session};
+use crate::state::{
+    Caller, Decided, State,
+    board::names::nfc,
+    session::{Session, own_live},
+};
 
 /// Whether a lease is of this very resource, however that is spelled.
 fn is_same(lease: &Lease, resource: &Resource) -> bool {
@@ -34,4 +41,40 @@ pub(super) fn in_the_way<'s>(
         let itself = lease.session == session.index && is_same(lease, resource);
         others || itself
     }))
+}
+
+/// Where somebody stands who waits for a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Nobody holds any of it.
+    Free,
+    /// This live lease is in the way.
+    Taken(u64),
+    /// There is nothing to wait for any more: the session is over, or it will be refused.
+    Over,
+}
+
+/// Where a caller stands with `operation`, an acquisition of `resource`. Whatever was in the way before is looked at first: as long as
+/// it is there, nothing else is.
+#[must_use]
+pub fn way(
+    state: &State,
+    caller: &Caller<'_>,
+    operation: &Operation,
+    (resource, before): (&Resource, Way),
+) -> Way {
+    let Ok(session) = own_live(state, caller, operation) else {
+        return Way::Over;
+    };
+    if let Way::Taken(index) = before
+        && state.leases.is_live(index)
+    {
+        return before;
+    }
+    let mode = operation.arguments.get("mode").and_then(Value::as_str);
+    match in_the_way(state, session, resource, mode != Some("shared")) {
+        Ok(None) => Way::Free,
+        Ok(Some(lease)) => Way::Taken(lease.index),
+        Err(_) => Way::Over,
+    }
 }
