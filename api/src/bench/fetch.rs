@@ -4,12 +4,22 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use countersign_verifier::{
+    dsse::Envelope,
     hash::sha256,
     policy::{Eras, Policy},
     verdict::{Options, Outcome, Verdict, Verifier},
 };
 
-use super::{load::Door, servers::Server, watch, wire::Connection};
+use super::{
+    load::{Door, Measured},
+    material::Receipts,
+    servers::Server,
+    watch,
+    wire::Connection,
+};
+
+/// Accepted receipts whose evidence is looked at, at most.
+const KEPT_MAX: usize = 64;
 
 /// How long what was accepted may take to be published.
 const PUBLISHED_WITHIN: Duration = Duration::from_secs(30);
@@ -21,6 +31,20 @@ pub struct Kept {
     pub payload: Vec<u8>,
     /// The leaf's index.
     pub index: u64,
+}
+
+/// Keeps some of what was accepted.
+///
+/// # Errors
+/// Never of what [`Receipts::sign`] made.
+pub fn keep(kept: &mut Vec<Kept>, receipts: &Receipts, measured: &Measured) -> anyhow::Result<()> {
+    for &(at, index) in measured.sample.iter().take(KEPT_MAX - kept.len()) {
+        kept.push(Kept {
+            payload: Envelope::parse(receipts.one(at))?.payload,
+            index,
+        });
+    }
+    Ok(())
 }
 
 /// Reads `paths` below the log, one after the other, waiting for what is not there yet.

@@ -117,6 +117,17 @@ impl Receipts {
     }
 }
 
+/// A private key file.
+///
+/// # Errors
+/// One that cannot be read.
+pub fn read_key(path: &std::path::Path) -> anyhow::Result<PrivateKey> {
+    let text = zeroize::Zeroizing::new(
+        std::fs::read_to_string(path).with_context(|| path.display().to_string())?,
+    );
+    PrivateKey::parse(&text).with_context(|| path.display().to_string())
+}
+
 /// Signs by hand: [`Envelope::sign`] would work the key's identity out again for each.
 fn envelope(key: &PrivateKey, keyid: &str, payload: Vec<u8>) -> Vec<u8> {
     let sig = key.sign(&dsse::pae(PAYLOAD_TYPE, &payload));

@@ -1,15 +1,15 @@
 //! Both servers, material for both, and rounds in which one is measured after the other.
 
-use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, ensure};
-use countersign_verifier::{dsse::Envelope, key::PrivateKey};
+use countersign_verifier::key::PrivateKey;
 
 use super::{
     answers::Wait,
-    fetch::{self, Kept},
+    fetch,
     load::{Door, Load, Measured},
-    material::Receipts,
+    material::{Receipts, read_key},
     report::{Report, Side, say},
     servers::{self, Scratch, Server},
     watch,
@@ -24,9 +24,6 @@ pub const WARM_UP: Duration = Duration::from_millis(500);
 
 /// Length of the round before the first, which shows how much material a round takes and is not reported.
 const TRIAL: Duration = Duration::from_secs(1);
-
-/// Accepted receipts whose evidence is looked at, at most.
-const KEPT_MAX: usize = 64;
 
 /// What all benches take.
 #[derive(Clone, Debug)]
@@ -235,7 +232,7 @@ impl Rig {
                     Some(self.part(peer, &drive, load(&peer.door, &peers))?)
                 }
             };
-            keep(&mut kept, &receipts, &ours.measured)?;
+            fetch::keep(&mut kept, &receipts, &ours.measured)?;
             accepted += ours.measured.accepted_in_all;
             accepted_by_peer += peer
                 .as_ref()
@@ -384,25 +381,4 @@ impl Part {
     pub fn generator_us_each(&self) -> f64 {
         self.measured.generator_cpu.as_secs_f64() * 1e6 / self.measured.accepted as f64
     }
-}
-
-/// A private key file.
-///
-/// # Errors
-/// One that cannot be read.
-pub fn read_key(path: &std::path::Path) -> anyhow::Result<PrivateKey> {
-    let text = zeroize::Zeroizing::new(
-        fs::read_to_string(path).with_context(|| path.display().to_string())?,
-    );
-    PrivateKey::parse(&text).with_context(|| path.display().to_string())
-}
-
-fn keep(kept: &mut Vec<Kept>, receipts: &Receipts, measured: &Measured) -> anyhow::Result<()> {
-    for &(at, index) in measured.sample.iter().take(KEPT_MAX - kept.len()) {
-        kept.push(Kept {
-            payload: Envelope::parse(receipts.one(at))?.payload,
-            index,
-        });
-    }
-    Ok(())
 }

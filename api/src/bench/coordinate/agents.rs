@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use crate::{
     bench::{
         answers::Wait,
-        rig::{Rig, read_key},
+        material::read_key,
+        rig::Rig,
         watch,
         wire::{Answer, Connection},
     },

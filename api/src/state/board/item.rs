@@ -12,6 +12,10 @@ use serde_json::{Map, Value, json};
 use super::names;
 use crate::state::verb::map;
 
+mod listed;
+
+use listed::Listed;
+
 /// An item's line has at most so many bytes, so that it and what asks for it fit a signed payload of 40,000.
 pub const ITEM_BYTES_MAX: usize = 32 << 10;
 /// A title is a line in a list.
@@ -148,46 +152,6 @@ pub struct Members {
     /// Others, beside those in `extra`.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
-}
-
-/// The members that an item is listed by.
-#[derive(Deserialize)]
-struct Listed {
-    id: Box<str>,
-    #[serde(default = "pending")]
-    status: Status,
-    #[serde(default = "usual")]
-    priority: u8,
-    #[serde(default)]
-    tags: Vec<String>,
-    workstream: Option<String>,
-    owner: Option<String>,
-    #[serde(default)]
-    depends_on: Vec<String>,
-    #[serde(default)]
-    review_required: bool,
-    version: u64,
-    created_at: String,
-}
-
-impl Listed {
-    fn with(self, line: String, provenance: Provenance) -> Item {
-        let shared = |names: Vec<String>| names.into_iter().map(Arc::from).collect();
-        Item {
-            id: self.id.into(),
-            line: line.into(),
-            status: self.status,
-            priority: self.priority,
-            tags: shared(self.tags),
-            workstream: self.workstream.map(Arc::from),
-            owner: self.owner.map(Arc::from),
-            depends_on: shared(self.depends_on),
-            review_required: self.review_required,
-            version: self.version,
-            created: time(&self.created_at).unwrap_or(0),
-            provenance,
-        }
-    }
 }
 
 fn pending() -> Status {
