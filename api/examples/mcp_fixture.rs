@@ -27,8 +27,11 @@ struct Fixture {
     permits: Arc<Semaphore>,
 }
 
-/// Every tool: its name, and what it answers.
-const TOOLS: [(&str, fn() -> Value); 8] = [
+/// A tool: its name, and what it answers.
+type Answers = (&'static str, fn() -> Value);
+
+/// Every tool.
+const TOOLS: [Answers; 8] = [
     (
         "test_simple_text",
         || json!({"content": [text("This is a simple text response for testing.")]}),

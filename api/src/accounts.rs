@@ -24,6 +24,7 @@ use crate::{
     config,
     data_dir::DataDir,
     error::{Code, Problem},
+    state::token::token_hash,
 };
 
 /// Who did not open is not tried again for so long, in milliseconds.
@@ -148,15 +149,16 @@ impl Accounts {
         found.map(|place| self.open(&place)).transpose()
     }
 
-    /// The account that has made the token with this SHA-256, ended ones included.
+    /// The account that has made this token, ended ones included, and what it keeps of it.
     ///
     /// # Errors
     /// `Busy` while it cannot be told: the account that might have made it has not been opened yet, or does not open.
-    pub fn of_token(&self, sha256: &Hash) -> Result<Option<Arc<Account>>, Problem> {
+    pub fn of_token(&self, text: &str) -> Result<Option<(Arc<Account>, Hash)>, Problem> {
         let mut unknown = false;
         for place in self.all() {
-            match place.has_token(sha256) {
-                Some(true) => return self.open(&place).map(Some),
+            let hash = token_hash(&place.origin, text);
+            match place.has_token(&hash) {
+                Some(true) => return self.open(&place).map(|account| Some((account, hash))),
                 Some(false) => {}
                 None => unknown = true,
             }

@@ -52,6 +52,8 @@ pub struct App {
     pub waiting: Semaphore,
     /// Memory for the bodies of requests.
     pub(crate) room: Arc<Room>,
+    /// Memory for the bodies of large answers, as much again.
+    pub(crate) answers: Arc<Room>,
     /// Who watches events.
     pub(crate) watchers: Watchers,
     /// Whose tokens are taken at `POST /mcp` besides our own.
@@ -159,6 +161,7 @@ impl App {
         let gate = Arc::new(Semaphore::new(config.limits.requests));
         let waiting = Semaphore::new((config.limits.requests / 2).max(1));
         let room = Room::new(config.limits.body_memory_bytes);
+        let answers = Room::new(config.limits.body_memory_bytes);
         let watchers = Watchers::new(&config.limits);
         let issuer = Issuer::of(&config.mcp);
         let uploads = Arc::new(Semaphore::new(config.blobs.uploads));
@@ -172,6 +175,7 @@ impl App {
             gate,
             waiting,
             room,
+            answers,
             watchers,
             issuer,
             uploads,

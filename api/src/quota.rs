@@ -119,6 +119,15 @@ impl Quotas {
         }
     }
 
+    /// Takes so many more, down to none: what a call cost beyond one.
+    pub fn charge(&self, (origin, identity): (&str, IdentityId), more: u64) {
+        let mut callers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (origin.to_owned(), identity);
+        if let Some(bucket) = callers.buckets.get_mut(&key) {
+            bucket.left = bucket.left.saturating_sub(more.saturating_mul(MINUTE_MS));
+        }
+    }
+
     /// Gives back one that came to nothing.
     pub fn give_back(&self, (origin, identity): (&str, IdentityId)) {
         let mut callers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,6 +214,18 @@ mod tests {
             (callers.buckets.len(), callers.look_at),
             (CALLERS + 1, 2 * CALLERS)
         );
+    }
+
+    #[test]
+    fn what_costs_more_than_a_call_is_paid_for() {
+        let quotas = Quotas::default();
+        let take = || quotas.take(("a", id(1)), Rate::calls(10), 0);
+        take().unwrap();
+        quotas.charge(("a", id(1)), 8);
+        take().unwrap();
+        assert!(take().is_err());
+        quotas.charge(("a", id(1)), 1_000);
+        assert_eq!(take().unwrap_err().retry_after_ms, Some(6_000), "no debt");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Versions of an account's state that lists page through: a cursor names one, so that a list has no gap and no repeat while
 //! others write.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use countersign_log::store::Head;
 use countersign_verifier::{base64, hash::Hash};
@@ -29,7 +29,11 @@ struct Kept {
 
 /// The versions that open cursors of one account name; lost at a stop, as are the cursors.
 #[derive(Default)]
-pub struct Versions(Mutex<Vec<Kept>>);
+pub struct Versions {
+    kept: Mutex<Vec<Kept>>,
+    /// Whoever compares the state with one that is made anew from all leaves.
+    replaying: Mutex<()>,
+}
 
 /// Where a list goes on: in which version, and behind what.
 pub struct Place {
@@ -42,6 +46,15 @@ pub struct Place {
 }
 
 impl Versions {
+    /// The turn of whoever makes the state anew from all leaves; `None` while another does.
+    pub fn replaying(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.replaying.try_lock() {
+            Ok(turn) => Some(turn),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     /// A cursor behind `after` of the list `of` in this version, which is kept from now on.
     pub fn keep(
         &self,
@@ -50,7 +63,7 @@ impl Versions {
         (of, after): (&Hash, &str),
         now_ms: u64,
     ) -> String {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|version| now_ms.saturating_sub(version.used_ms) < KEPT_MS);
         match kept.iter_mut().find(|version| version.head == head) {
             Some(version) => version.used_ms = version.used_ms.max(now_ms),
@@ -104,7 +117,7 @@ impl Versions {
         if differs != 0 {
             return Err(malformed());
         }
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|version| now_ms.saturating_sub(version.used_ms) < KEPT_MS);
         let found = kept.iter_mut().find(|version| version.head.size == size);
         let version = found.ok_or_else(|| {

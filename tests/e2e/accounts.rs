@@ -6,7 +6,7 @@ use countersign_verifier::{key::PrivateKey, leaf::Leaf, operation::Operation};
 use serde_json::{Value, json};
 
 use super::recovery::{Site, until};
-use crate::rig::{Answer, Call, JSON, Service, Start, hex, key, spki};
+use crate::rig::{Answer, Call, JSON, Service, Start, hex, key, spki, token_hash};
 
 /// The owner's token.
 pub(super) fn token(site: &Site) -> String {
@@ -246,11 +246,43 @@ fn owners_token(service: &Service, site: &Site, origin: &str, text: &str) {
     let owner = site.owner();
     let arguments = json!({
         "identity": owner.public().identity().to_string(),
-        "token_sha256": hex(text.as_bytes()),
+        "token_sha256": token_hash(origin, text),
         "ttl_s": 86_400,
     });
     let answer = signed(service, &owner, origin, ("token_new", arguments));
     assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+#[test]
+fn what_one_account_shows_of_a_token_is_good_for_nothing_in_another() {
+    let site = Site::new();
+    let service = site.start.run();
+    // By name it comes before the other: whoever looks through all finds it first.
+    let made = create(&site, "aaa", &[]);
+    let thief = made["origin"].as_str().unwrap();
+    let text = format!("cst_{:0>43}", 7);
+    owners_token(&service, &site, "localhost/dev", &text);
+    let owner = site.owner();
+    let shown = [token_hash("localhost/dev", &text), hex(text.as_bytes())];
+    for hash in &shown {
+        let arguments =
+            json!({"identity": owner.public().identity().to_string(), "token_sha256": hash});
+        let answer = signed(&service, &owner, thief, ("token_new", arguments));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+    let seen = || done(&service, &text, ("", "board_list"), &json!({}));
+    let upsert = json!({"item": {"id": "a", "title": "of dev"}, "wait": "included"});
+    assert_eq!(
+        signed(&service, &owner, "localhost/dev", ("board_upsert", upsert)).status,
+        200
+    );
+    assert_eq!(seen()["result"]["items"][0]["title"], "of dev");
+    for hash in &shown {
+        let arguments = json!({"token_sha256": hash});
+        let answer = signed(&service, &owner, thief, ("token_revoke", arguments));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+    assert_eq!(seen()["result"]["items"][0]["title"], "of dev");
 }
 
 #[test]

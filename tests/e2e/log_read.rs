@@ -15,7 +15,7 @@ use countersign_verifier::{
 };
 use serde_json::{Value, json};
 
-use crate::rig::{Answer, Call, JSON, Rig, head, key, receipt, spki};
+use crate::rig::{Answer, Call, JSON, Rig, head, key, receipt, spki, token_hash};
 
 fn read(rig: &Rig, asked: &Value) -> Answer {
     let token = format!("Bearer {}", rig.token());
@@ -266,7 +266,7 @@ fn who_may_watch_and_how_many() {
 /// A token of the agent's.
 fn token_of(rig: &mut Rig, text: &str) -> String {
     let id = key("agent").public().identity();
-    let hash = crate::rig::hex(text.as_bytes());
+    let hash = token_hash("localhost/dev", text);
     let asked = json!({"identity": id.to_string(), "token_sha256": hash});
     let made = rig.call("token_new", asked);
     assert_eq!(made.status, 200, "{}", made.text());
@@ -284,7 +284,7 @@ fn a_watcher_whose_identity_is_revoked_sees_nothing_further() {
     // A token that is revoked ends its own stream alone.
     let revoked = rig.call(
         "token_revoke",
-        json!({"token_sha256": crate::rig::hex(ended.as_bytes())}),
+        json!({"token_sha256": token_hash("localhost/dev", &ended)}),
     );
     assert_eq!(revoked.status, 200, "{}", revoked.text());
     assert!(!by_ended_token.end().contains("data:"));

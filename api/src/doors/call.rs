@@ -277,6 +277,9 @@ impl Seat<'_> {
     }
 }
 
+/// So many bytes of a refused operation count as one call more.
+const REFUSED_BYTES_A_CALL: u64 = 512;
+
 async fn write(
     app: &App,
     account: &Account,
@@ -286,6 +289,7 @@ async fn write(
 ) -> Result<Answered, Problem> {
     let nonce = request.operation.nonce.clone();
     let erases = request.operation.tool == blob::ERASE.name;
+    let (by, bytes) = (request.signer.identity, request.payload.len() as u64);
     // Kept until it is decided, so that nobody behind is let in before; and no longer, whatever its caller waits for besides.
     let place = submit::in_line(account, &request, &app.waiting).await;
     let requests = vec![Request::Operation(Box::new(request))];
@@ -309,6 +313,12 @@ async fn write(
         })
     };
     let refused = |problem: &mut Problem| {
+        // Its leaf stays for ever, and says nothing but that it was refused: a large one is worth many calls.
+        let entry = problem.entry.as_ref();
+        if entry.is_some_and(|entry| entry.get("folded").is_none()) {
+            let caller = (account.origin.as_str(), by);
+            app.quotas.charge(caller, bytes / REFUSED_BYTES_A_CALL);
+        }
         until_free(&Seen::of(app, account).view(None, None), problem);
     };
     answer::operation(app, account, &written, wanted, &nonce, done, refused)

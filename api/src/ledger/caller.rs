@@ -60,6 +60,11 @@ fn session_signer<'s>(
     if key.named.sha256 != signer.key {
         return Err(retired(identity));
     }
+    // Whoever lost the key that bound it may have lost this one too: it ends with the key whose word it is.
+    let rotated = identity.rotations.last().map(|change| change.index);
+    if rotated.is_some_and(|index| index > session.index) {
+        return Err(retired(identity));
+    }
     let gone = session::gone(session).or_else(|| {
         (key.expires <= at).then(|| {
             let why = "the binding of the session's key has ended";

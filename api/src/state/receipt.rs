@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_verifier::{
-    hash::sha256, json::canonical, key::IdentityId, limits::SIGNATURES_MAX, operation::Operation,
+    hash::sha256,
+    json::canonical,
+    key::IdentityId,
+    limits::SIGNATURES_MAX,
+    operation::{BINDING_TYPE, Operation, PAYLOAD_TYPE, POSSESSION_TYPE},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,8 +69,12 @@ impl ReceiptPolicy {
         if payload_type.is_empty() {
             return Err("the payloadType is empty: nobody could say what the payload means".into());
         }
-        if payload_type == countersign_verifier::operation::PAYLOAD_TYPE {
+        // Types of the service's own: a signature that was given for one of its purposes is good for no other.
+        if payload_type == PAYLOAD_TYPE {
             return Err("an operation is no receipt: post it to /v1/<tool> as `signed`".into());
+        }
+        if [BINDING_TYPE, POSSESSION_TYPE].contains(&payload_type) {
+            return Err("a proof of a key is no receipt: it is part of an operation".into());
         }
         if payload_type.trim() != payload_type || payload_type.chars().any(char::is_control) {
             return Err("the payloadType has white space at an end, or a control character".into());

@@ -282,8 +282,10 @@ mod tests {
         );
         // A leaf from before they were there.
         let effect = json!({"settings": Settings::default().recorded()});
-        let mut state = State::default();
-        state.settings = set;
+        let mut state = State {
+            settings: set,
+            ..State::default()
+        };
         let operation = Operation {
             tool: "settings_set".into(),
             arguments: json!({}),

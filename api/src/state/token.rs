@@ -1,7 +1,7 @@
 //! Tokens: who may ask without signing. The log holds their hashes, so that a restored service revives none that was revoked.
 
 use countersign_verifier::{
-    hash::Hash,
+    hash::{Hash, sha256},
     key::IdentityId,
     leaf::{Class, Millis},
     operation::Operation,
@@ -118,6 +118,13 @@ impl Tokens {
     }
 }
 
+/// What an account keeps of a token in place of it: the SHA-256 of the account's origin, a line feed, and the token's text. With the
+/// origin in it, whoever reads it in one account's leaves can do nothing with it in another account of the same service.
+#[must_use]
+pub fn token_hash(origin: &str, text: &str) -> Hash {
+    sha256(format!("{origin}\n{text}").as_bytes())
+}
+
 /// Arguments of `token_new`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -125,7 +132,8 @@ pub struct New {
     /// Whose token it is: `id_` and 64 hexadecimal digits. What it asks for is signed with that identity's key where the service
     /// keeps it (`seat_key`); for any other identity the token only reads.
     pub identity: String,
-    /// SHA-256 of the token's text (`cst_` and 43 characters) in hexadecimal. The text itself never leaves whoever made it.
+    /// SHA-256, in hexadecimal, of the log's origin, a line feed, and the token's text (`cst_` and 43 characters). The text itself
+    /// never leaves whoever made it.
     pub token_sha256: String,
     /// Ends by itself after so many seconds, at most 31,622,400; absent: when it is revoked.
     pub ttl_s: Option<u64>,
@@ -135,7 +143,7 @@ pub struct New {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Revoke {
-    /// SHA-256 of the token's text in hexadecimal.
+    /// SHA-256 of origin, line feed and the token's text in hexadecimal, as `token_list` shows it.
     pub token_sha256: String,
 }
 

@@ -22,7 +22,9 @@ pub use cosigners::Cosigners;
 pub use http::{Answer, Http, check_problem, head};
 pub use keeper::{forget, keep};
 pub use service::{Ended, Service, Start, clean};
-pub use sign::{Call, TYPE, hex, key, now, possession, possession_of, receipt, receipt_by, spki};
+pub use sign::{
+    Call, TYPE, hex, key, now, possession, possession_of, receipt, receipt_by, spki, token_hash,
+};
 pub use verify::verify;
 
 /// A service on a directory that nobody else has, under an auditor's eyes.

@@ -56,6 +56,11 @@ pub fn hex(bytes: &[u8]) -> String {
     sha256(bytes).to_hex()
 }
 
+/// What an account of this origin keeps of a token.
+pub fn token_hash(origin: &str, text: &str) -> String {
+    hex(format!("{origin}\n{text}").as_bytes())
+}
+
 /// Milliseconds since 1970 by this machine's clock, which is the service's too.
 pub fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);

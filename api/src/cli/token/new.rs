@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use countersign_verifier::{hash::sha256, key::PrivateKey, leaf::Class};
+use countersign_verifier::{key::PrivateKey, leaf::Class};
 use serde_json::{Value, json};
 
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
     },
     data_dir::write_secret,
     init,
+    state::token::token_hash,
 };
 
 /// Make a token for an identity, and its seat where there is none of that name; signed by the owner
@@ -53,8 +54,8 @@ pub(super) async fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
     let seat = (args.name.as_str(), args.roles.as_slice());
     let identity = seat_of(&service, &caller, seat, args.wait).await?;
     let token = init::token().context("no randomness")?;
-    let mut arguments =
-        json!({"identity": identity, "token_sha256": sha256(token.as_bytes()).to_hex()});
+    let hash = token_hash(&service.origin().await?, &token);
+    let mut arguments = json!({"identity": identity, "token_sha256": hash.to_hex()});
     if let Some(ttl) = args.ttl_s {
         arguments["ttl_s"] = ttl.into();
     }

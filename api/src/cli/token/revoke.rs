@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use countersign_verifier::hash::{Hash, sha256};
+use countersign_verifier::hash::Hash;
 use serde_json::json;
 
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
         tool::{self, WaitArgs},
     },
     client::Token,
+    state::token::token_hash,
 };
 
 /// End a token; signed by the owner, or by the identity whose it is
@@ -36,6 +37,8 @@ pub struct RevokeArgs {
 }
 
 pub(super) async fn run(args: &RevokeArgs) -> anyhow::Result<ExitCode> {
+    let caller = args.key.read(&args.place.site.dir)?;
+    let service = args.key.service(&args.place).await?;
     let hash = match (&args.sha256, &args.file) {
         (Some(hex), _) => match Hash::from_hex(hex) {
             Ok(hash) => hash,
@@ -45,13 +48,11 @@ pub(super) async fn run(args: &RevokeArgs) -> anyhow::Result<ExitCode> {
             let read = std::fs::read_to_string(path).map(zeroize::Zeroizing::new);
             let text = read.with_context(|| path.display().to_string())?;
             let token = Token::parse(&text).with_context(|| path.display().to_string())?;
-            sha256(token.text().as_bytes())
+            token_hash(&service.origin().await?, token.text())
         }
         // OK because clap asks for one of the two.
         (None, None) => bail!("name a token"),
     };
-    let caller = args.key.read(&args.place.site.dir)?;
-    let service = args.key.service(&args.place).await?;
     let call = ("token_revoke", json!({"token_sha256": hash.to_hex()}));
     let answer = tool::write(&service, &caller, call, None, args.wait).await?;
     tool::show(&answer, args.json)

@@ -124,7 +124,12 @@ async fn gate(State(app): State<Shared>, request: Request, next: Next) -> Respon
         Ok(turn) => {
             let answer = next.run(request).await;
             drop(turn);
-            answer
+            let left = room::leave(&app.answers, answer).await;
+            left.unwrap_or_else(|room::Full| {
+                let why = "answers that others are taking fill the memory set aside for them";
+                let busy = Problem::new(Code::Busy, why).retry_after(1_000);
+                busy.into_response()
+            })
         }
     };
     app.metrics.answered(door, answer.status().as_u16());

@@ -1,12 +1,18 @@
-//! The memory for bodies of requests. When it is short, the large body that has been arriving for longest gives way: who announces
-//! megabytes and then sends by the drop would otherwise keep everybody out for as long as a body may take.
+//! The memory for bodies, those of requests and those of answers. When it is short, the large body that has been under way for longest
+//! gives way: who announces megabytes and then sends by the drop, or asks for them and takes them by the drop, would otherwise keep
+//! everybody out.
 
 use std::{
     collections::BTreeMap,
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
     time::Duration,
 };
 
+use axum::{body::Body, response::Response};
+use bytes::Bytes;
+use hyper::body::{Body as _, Frame, SizeHint};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// A body that holds more may have to give way while it arrives; one envelope fits below.
@@ -37,6 +43,18 @@ pub struct Held {
     wanted: Arc<Notify>,
     turn: Option<OwnedSemaphorePermit>,
 }
+
+/// The body of a large answer, with the memory that it takes until it is sent.
+struct Leaving {
+    body: Body,
+    wanted: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _held: Held,
+}
+
+/// An answer that was cut off for others.
+#[derive(Debug, thiserror::Error)]
+#[error("an answer that was being taken for longest gave way to others")]
+struct GaveWay;
 
 /// There is no room, and nobody has to give way.
 #[derive(Debug)]
@@ -79,6 +97,52 @@ impl Room {
 
     fn lock(&self) -> MutexGuard<'_, Large> {
         self.large.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes room for an answer that is large and whole in memory, until it is sent or gives way.
+///
+/// # Errors
+/// [`Full`].
+pub async fn leave(room: &Arc<Room>, answer: Response) -> Result<Response, Full> {
+    let size = answer.body().size_hint().exact();
+    let size = size.and_then(|size| usize::try_from(size).ok());
+    let Some(size) = size.filter(|size| *size > LARGE) else {
+        return Ok(answer);
+    };
+    let mut held = room.enter().await?;
+    held.grow(size).await?;
+    let wanted = held.wanted.clone();
+    Ok(answer.map(|body| {
+        Body::new(Leaving {
+            body,
+            wanted: Box::pin(async move { wanted.notified().await }),
+            _held: held,
+        })
+    }))
+}
+
+impl hyper::body::Body for Leaving {
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
+        if self.wanted.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Some(Err(GaveWay.into())));
+        }
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        polled.map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -156,6 +220,28 @@ mod tests {
         // Only the young one is left to be told, and it does not listen.
         assert!(another.grow(2 << 20).await.is_err());
         assert!(another.grow(2 << 20).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_large_answer_takes_its_room_until_it_is_sent_or_gives_way() {
+        let room = Room::new(1 << 20);
+        let answer = |bytes: usize| Response::new(Body::from(vec![b'x'; bytes]));
+        let sent = |answer: Response| axum::body::to_bytes(answer.into_body(), usize::MAX);
+        let small = leave(&room, answer(LARGE)).await.expect("room");
+        let first = leave(&room, answer(700 << 10)).await.expect("room");
+        let second = tokio::spawn({
+            let room = room.clone();
+            async move {
+                leave(&room, Response::new(Body::from(vec![b'y'; 700 << 10])))
+                    .await
+                    .is_ok()
+            }
+        });
+        // Whoever takes the first finds that it was cut off, once the second needs its room.
+        tokio::task::yield_now().await;
+        assert!(sent(first).await.is_err());
+        assert!(second.await.expect("no panic"));
+        assert_eq!(sent(small).await.expect("all of it").len(), LARGE);
     }
 
     #[tokio::test]

@@ -419,6 +419,31 @@ fn the_key_of_a_session_signs_in_it_and_nowhere_else() {
 }
 
 #[test]
+fn the_key_of_a_session_ends_with_the_key_that_bound_it() {
+    let mut rig = Rig::of(&[1]);
+    let day = 86_400_000;
+    let long = bind(1, 50, "agent", rig.now() + 8 * day, ORIGIN);
+    let long = rig.code(1, None, "ars_session_checkin", asked(long));
+    assert_eq!(long, Some(Code::BindingInvalid), "seven days at most");
+    let id = rig.checkin(1, bind(1, 50, "agent", rig.now() + 7 * day, ORIGIN));
+    let beat = json!({"note": "here"});
+    assert_eq!(
+        rig.code(50, Some(&id), "ars_session_heartbeat", beat.clone()),
+        None
+    );
+    let rotate = json!({"identity": super::id(1).to_string(), "public_key": spki(9), "possession": proof(9, super::id(1))});
+    assert_eq!(rig.code(100, None, "identity_rotate", rotate), None);
+    assert_eq!(
+        rig.code(50, Some(&id), "ars_session_heartbeat", beat.clone()),
+        Some(Code::KeyRevoked)
+    );
+    // The identity itself goes on in its session, by its new key.
+    assert_eq!(rig.code(9, Some(&id), "ars_session_heartbeat", beat), None);
+    rig.audit();
+    rig.check();
+}
+
+#[test]
 fn a_binding_is_refused_that_is_not_for_this() {
     let mut rig = Rig::of(&[1, 2]);
     let ends = rig.now() + 300_000;

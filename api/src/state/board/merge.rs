@@ -341,6 +341,10 @@ pub fn drop(board: &mut Board, id: &str, moment: &Moment<'_>, rests: &Rests<'_>)
     let Some(ours) = board.get(id).filter(|item| item.status != Status::Dropped) else {
         return Merged::Unchanged;
     };
+    // As by its own tool: what needs a review is given up by whoever may review.
+    if ours.review_required && !rests.reviews {
+        return Merged::Review;
+    }
     if (rests.held)(id) {
         return Merged::Held;
     }

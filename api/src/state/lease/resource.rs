@@ -54,7 +54,9 @@ impl Resource {
                 glob: None,
             });
         }
-        let (repository, glob) = rest.split_once(':').unwrap_or((rest, ""));
+        // A path has one spelling too, as an item's id has.
+        let rest = nfc(rest);
+        let (repository, glob) = rest.split_once(':').unwrap_or((&rest, ""));
         if repository.is_empty() || glob.is_empty() {
             return Err("resource: path:<repository>:<glob>, such as path:site:src/**".into());
         }
@@ -191,6 +193,8 @@ mod tests {
         assert!(overlaps("path:a:src/**", "path:a:src/x"));
         assert!(!overlaps("path:a:src/**", "path:b:src/x"));
         assert!(overlaps("item:1", "item:1"));
+        assert!(overlaps("path:site:caf\u{e9}", "path:site:cafe\u{301}"));
+        assert!(overlaps("path:caf\u{e9}:src/**", "path:cafe\u{301}:src/x"));
         assert!(!overlaps("item:1", "item:2"));
         assert!(!overlaps("item:1", "run:1"));
         assert!(!overlaps("item:path:a", "path:a:b"));

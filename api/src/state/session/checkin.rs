@@ -164,6 +164,9 @@ fn room(state: &State, caller: &Caller<'_>) -> Result<(), Decided> {
 }
 
 /// Whether a key is bound to the session, and so that it may be.
+/// Seven days, and the ten minutes by which the clock of whoever binds may be ahead.
+const BINDING_MS_MAX: u64 = (7 * 24 * 60 + 10) * 60_000;
+
 fn bind(state: &State, caller: &Caller<'_>, asked: &Checkin, at: At) -> Result<bool, Decided> {
     let (key, binding) = match (&asked.session_public_key, &asked.binding) {
         (None, None) => return Ok(false),
@@ -199,6 +202,11 @@ fn bind(state: &State, caller: &Caller<'_>, asked: &Checkin, at: At) -> Result<b
         let why = "the binding has ended";
         return Err(Decided::refuse(Code::BindingInvalid, why)
             .with("binding_expired_at", expires.to_string()));
+    }
+    if expires.0 > at.at + BINDING_MS_MAX {
+        let why = "a session's key is bound for seven days at most";
+        return Err(Decided::refuse(Code::BindingInvalid, why)
+            .with("binding_expires_at", expires.to_string()));
     }
     Ok(true)
 }

@@ -87,6 +87,11 @@ pub(super) fn read(view: &View<'_>, asked: &Value) -> Result<Value, Problem> {
     let ours = &view.state.board;
     match (asked.against, asked.content, asked.sha256) {
         (Against::Replay, None, None) => {
+            // It reads the whole log: one at a time, or a few who ask would keep all others from the disk.
+            let Some(_turn) = view.pages.versions.replaying() else {
+                let why = "the board is being compared with a replay for somebody else";
+                return Err(Problem::new(Code::Busy, why).retry_after(1_000));
+            };
             let theirs = replayed(view)?;
             Ok(json(&compare(
                 ours,
