@@ -297,6 +297,12 @@ impl Default for Store {
     }
 }
 
+/// Where programs are looked for: `PATH`, empty without one.
+#[must_use]
+pub fn search_path() -> std::ffi::OsString {
+    std::env::var_os("PATH").unwrap_or_default()
+}
+
 /// Where this user's data lie: `XDG_DATA_HOME`, else `.local/share` in the home folder.
 #[must_use]
 pub fn user_data_dir() -> Option<PathBuf> {

@@ -271,7 +271,7 @@ fn what_one_account_shows_of_a_token_is_good_for_nothing_in_another() {
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
     let seen = || done(&service, &text, ("", "board_list"), &json!({}));
-    let upsert = json!({"item": {"id": "a", "title": "of dev"}, "wait": "included"});
+    let upsert = json!({"item": {"id": "a", "title": "of dev"}});
     assert_eq!(
         signed(&service, &owner, "localhost/dev", ("board_upsert", upsert)).status,
         200

@@ -263,7 +263,8 @@ fn what_a_tool_refuses_is_said_by_its_code() {
     assert_eq!(result(&get("build-b"))["item"]["id"], "build-bot");
     get("nothing").problem(404, "NOT_FOUND");
     let answer = upsert(json!({"id": "x", "title": "t", "colour": "red"}), json!({}));
-    answer.problem(400, "MALFORMED");
+    let detail = answer.problem(400, "UNKNOWN_ARGUMENT");
+    assert_eq!(detail["argument"], "item/colour");
 }
 
 /// Two workers take what is ready until nothing is left: nothing twice, nothing left over.

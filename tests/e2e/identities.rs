@@ -305,7 +305,8 @@ fn owner_and_service_stand_in_leaf_0() {
         "identity_enroll",
         json!({"name": "x", "public_key": spki(&key("x"))}),
     );
-    rig.call_as(&service, &call).problem(403, "NOT_ALLOWED");
+    rig.call_as(&service, &call)
+        .problem(403, "ATTRIBUTION_TOO_LOW");
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn what_is_asked_wrongly_of_the_log_is_named() {
         (json!({"limit": 1001}), 400, "MALFORMED"),
         (json!({"include": ["tree"]}), 400, "MALFORMED"),
         (json!({"filter": {"identity": "x"}}), 400, "MALFORMED"),
-        (json!({"filter": {"color": "x"}}), 400, "MALFORMED"),
+        (json!({"filter": {"color": "x"}}), 400, "UNKNOWN_ARGUMENT"),
         (json!({"from": 1}), 400, "UNKNOWN_ARGUMENT"),
     ] {
         read(&rig, &asked).problem(status, code);

@@ -354,7 +354,8 @@ fn the_list_is_what_the_policy_leaves_to_the_identity() {
     let mut shim = Shim::start(&mut rig, &[]);
     let id = key("agent").public().identity().to_string();
     let token = format!("cst_{:0>43}", 7);
-    let asked = json!({"identity": id, "token_sha256": crate::rig::hex(token.as_bytes())});
+    let asked =
+        json!({"identity": id, "token_sha256": crate::rig::token_hash("localhost/dev", &token)});
     let made = rig.call("token_new", asked);
     assert_eq!(made.status, 200, "{}", made.text());
     let names = |listed: &Value| -> Vec<String> {
@@ -373,6 +374,7 @@ fn the_list_is_what_the_policy_leaves_to_the_identity() {
         "head_track",
         "settings_set",
         "log_close",
+        "blob_erase",
     ];
     let by_token = |rig: &Rig| {
         let bearer = format!("Bearer {token}");

@@ -74,7 +74,7 @@ impl Agent {
     /// # Errors
     /// A key that cannot be read.
     pub fn owner(rig: &Rig, origin: &Rc<str>) -> anyhow::Result<Agent> {
-        let key = read_key(&DataDir::new(&rig.dir()).owner_key())?;
+        let key = read_key(&DataDir::new(rig.dir()).owner_key())?;
         Ok(Agent::new(key, origin, rig.ours.door.address, 0))
     }
 

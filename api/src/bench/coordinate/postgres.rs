@@ -56,7 +56,7 @@ impl Programs {
     /// Those in `folder`, or where PATH or Debian has them; `None` where some are missing.
     #[must_use]
     pub fn find(folder: Option<&Path>) -> Option<Programs> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = crate::config::search_path();
         let named = |dir: PathBuf| {
             // A link to one of them leads to all.
             let initdb = fs::canonicalize(dir.join("initdb")).ok()?;
