@@ -96,7 +96,7 @@ pub async fn write(
 /// The same; `decided` is called as soon as it is known what was decided, and before any further wait.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub async fn write_after(
     account: &Account,
     requests: Vec<Request>,
