@@ -187,6 +187,28 @@ fn the_witnesses_of_a_directory_know_a_new_account_at_once() {
 }
 
 #[test]
+fn an_account_that_is_named_is_not_answered_for_by_the_token_of_another() {
+    let site = Site::new();
+    let _service = site.start.run();
+    create(&site, "team", &[]);
+    let file = site.start.dir.join("seat.token");
+    let file = file.to_str().unwrap();
+    site.done(&["token", "new", "seat", "--account", "dev", "--out", file]);
+    for command in [["board", "list"], ["policy", "show"], ["token", "list"]] {
+        let named =
+            |account| [&command[..], &["--account", account, "--token-file", file]].concat();
+        site.done(&named("dev"));
+        let refused = site.run(&named("team"));
+        assert_eq!(refused.code, Some(1), "{command:?}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains("ACCOUNT_MISMATCH"),
+            "{command:?}: {}",
+            refused.stderr
+        );
+    }
+}
+
+#[test]
 fn a_key_of_one_account_is_in_another_what_it_is_there() {
     let site = Site::new();
     let service = site.start.run();

@@ -252,8 +252,12 @@ impl Place {
                 )?
             }
         };
+        let client = Client::new(&url, &account, token)?;
         Ok(Service {
-            client: Client::new(&url, &account, token)?,
+            client: match self.account {
+                Some(_) => client.saying_account(),
+                None => client,
+            },
             dir,
             is_of_dir,
             origin: None,

@@ -120,7 +120,7 @@ impl Client {
         timeout: Duration,
     ) -> Result<ToolAnswer, ClientError> {
         let answer = send(
-            self.request(Method::POST, self.at(&["v1", tool]), timeout)
+            self.request(Method::POST, self.tool(tool), timeout)
                 .json(body),
             RESULT_BYTES_MAX,
         )

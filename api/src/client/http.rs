@@ -21,6 +21,7 @@ pub struct Client {
     http: reqwest::Client,
     base: Url,
     account: String,
+    says_account: bool,
     token: Option<Token>,
 }
 
@@ -64,8 +65,16 @@ impl Client {
             http,
             base,
             account: account.to_owned(),
+            says_account: false,
             token,
         })
+    }
+
+    /// Says with each call of a tool which account is meant: a token of another one is then refused, and answers for no other.
+    #[must_use]
+    pub fn saying_account(mut self) -> Client {
+        self.says_account = true;
+        self
     }
 
     /// The same service, another account.
@@ -97,6 +106,14 @@ impl Client {
         let mut url = self.base.clone();
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(parts);
+        }
+        url
+    }
+
+    pub(super) fn tool(&self, tool: &str) -> Url {
+        let mut url = self.at(&["v1", tool]);
+        if self.says_account {
+            url.query_pairs_mut().append_pair("account", &self.account);
         }
         url
     }
