@@ -199,7 +199,9 @@ fn of_address(address: &Address) -> Value {
     if !address.body.is_empty() {
         let of = |kind: &&str| ((*kind).to_owned(), of_body(address.path, kind));
         let bodies: Map<String, Value> = address.body.iter().map(of).collect();
-        operation["requestBody"] = json!({"required": true, "content": bodies});
+        // No body is a body of no bytes, and can be kept as any other.
+        let required = address.path != "/v1/blobs";
+        operation["requestBody"] = json!({"required": required, "content": bodies});
         let later = |what: &str| json!({"description": what, "content": content(address.answer)});
         let (status, answer) = match address.path {
             "/mcp" => {
