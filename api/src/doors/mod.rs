@@ -5,6 +5,7 @@ pub mod auth;
 pub mod call;
 mod cut;
 pub mod http;
+mod late;
 pub mod listen;
 pub mod mcp;
 pub mod openapi;

@@ -3,7 +3,6 @@
 //! an answer, or takes one, is never cut for another.
 
 use std::{
-    collections::BTreeMap,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
@@ -14,20 +13,16 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
+use super::late::Late;
+
 /// A client that was asked to go has this long before another is asked.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The places of one listener.
 pub struct Places {
     free: Arc<Semaphore>,
-    late: Mutex<Late>,
-}
-
-/// Those whom the service waits for, in the order in which it began to.
-#[derive(Default)]
-struct Late {
-    turn: u64,
-    by_turn: BTreeMap<u64, Arc<Notify>>,
+    /// Those whom the service waits for.
+    late: Late,
 }
 
 /// One connection's place. Whoever holds it: the service waits for its client, until told otherwise.
@@ -44,7 +39,7 @@ impl Places {
     pub fn new(count: usize) -> Arc<Places> {
         Arc::new(Places {
             free: Arc::new(Semaphore::new(count)),
-            late: Mutex::default(),
+            late: Late::default(),
         })
     }
 
@@ -55,9 +50,7 @@ impl Places {
             let permit = match free.clone().try_acquire_owned() {
                 Ok(permit) => permit,
                 Err(_) => {
-                    if let Some((_, longest)) = self.lock().by_turn.pop_first() {
-                        longest.notify_one();
-                    }
+                    self.late.ask_longest();
                     match tokio::time::timeout(PATIENCE, free.acquire_owned()).await {
                         // OK because the semaphore is never closed.
                         Ok(permit) => permit.expect("places::take"),
@@ -75,10 +68,6 @@ impl Places {
             return place;
         }
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Late> {
-        self.late.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Place {
@@ -91,11 +80,7 @@ impl Place {
     fn waits(&self) {
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if turn.is_none() {
-            let mut late = self.places.lock();
-            late.turn += 1;
-            let mine = late.turn;
-            late.by_turn.insert(mine, self.cut.clone());
-            *turn = Some(mine);
+            *turn = Some(self.places.late.add(self.cut.clone()));
         }
     }
 
@@ -103,7 +88,7 @@ impl Place {
     fn works(&self) {
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mine) = turn.take() {
-            self.places.lock().by_turn.remove(&mine);
+            self.places.late.remove(mine);
         }
     }
 }

@@ -3,9 +3,8 @@
 //! everybody out.
 
 use std::{
-    collections::BTreeMap,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -14,6 +13,8 @@ use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use hyper::body::{Body as _, Frame, SizeHint};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+use crate::doors::late::Late;
 
 /// A body that holds more may have to give way while it arrives; one envelope fits below.
 const LARGE: usize = crate::limits::BODY_BYTES_MAX;
@@ -25,14 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Memory for bodies.
 pub struct Room {
     free: Arc<Semaphore>,
-    large: Mutex<Large>,
-}
-
-/// Large bodies that are still arriving, in the order in which they became large.
-#[derive(Default)]
-struct Large {
-    turn: u64,
-    by_turn: BTreeMap<u64, Arc<Notify>>,
+    /// Large bodies that are under way.
+    large: Late,
 }
 
 /// What one body holds.
@@ -66,7 +61,7 @@ impl Room {
     pub fn new(bytes: usize) -> Arc<Room> {
         Arc::new(Room {
             free: Arc::new(Semaphore::new(bytes / UNIT)),
-            large: Mutex::default(),
+            large: Late::default(),
         })
     }
 
@@ -89,14 +84,11 @@ impl Room {
         if let Ok(permit) = self.free.clone().try_acquire_many_owned(units) {
             return Ok(permit);
         }
-        let (_, longest) = self.lock().by_turn.pop_first().ok_or(Full)?;
-        longest.notify_one();
+        if !self.large.ask_longest() {
+            return Err(Full);
+        }
         let freed = tokio::time::timeout(PATIENCE, self.free.clone().acquire_many_owned(units));
         freed.await.map_err(|_| Full)?.map_err(|_| Full)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Large> {
-        self.large.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -160,11 +152,7 @@ impl Held {
             self.permit.merge(permit);
         }
         if bytes > LARGE && self.arriving.is_none() {
-            let mut large = self.room.lock();
-            large.turn += 1;
-            let mine = large.turn;
-            large.by_turn.insert(mine, self.wanted.clone());
-            self.arriving = Some(mine);
+            self.arriving = Some(self.room.large.add(self.wanted.clone()));
         }
         Ok(())
     }
@@ -182,7 +170,7 @@ impl Held {
 
     fn arrived(&mut self) {
         if let Some(mine) = self.arriving.take() {
-            self.room.lock().by_turn.remove(&mine);
+            self.room.large.remove(mine);
         }
     }
 }
