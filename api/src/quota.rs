@@ -59,6 +59,16 @@ impl Rate {
             per_minute,
         }
     }
+
+    /// Receipts, by the first of their signers.
+    #[must_use]
+    pub const fn receipts(per_minute: u64) -> Rate {
+        Rate {
+            what: "receipts",
+            setting: "receipts_per_minute",
+            per_minute,
+        }
+    }
 }
 
 /// The callers of a service, each by the origin of its account and by its identity there.

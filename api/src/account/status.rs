@@ -48,14 +48,9 @@ impl Account {
     /// # Errors
     /// `RateLimited`, with the time after which there is one again.
     pub fn take_receipt(&self, signer: IdentityId, per_minute: u64) -> Result<(), Problem> {
-        let rate = Rate {
-            what: "receipts",
-            setting: "receipts_per_minute",
-            per_minute,
-        };
         let (quotas, since) = &self.receipts;
         let now_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        quotas.take((&self.origin, signer), rate, now_ms)
+        quotas.take((&self.origin, signer), Rate::receipts(per_minute), now_ms)
     }
 
     /// Gives back one that became no leaf.

@@ -3,9 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use serde_json::json;
 
-use super::new::seat_of;
+use super::new::{make, seat_of};
 use crate::{
     cli::{
         out,
@@ -54,16 +53,15 @@ pub(super) async fn run(args: &BindArgs) -> anyhow::Result<ExitCode> {
     let service = args.key.service(&args.place).await?;
     let seat = (args.name.as_str(), args.roles.as_slice());
     let identity = seat_of(&service, &caller, seat, args.wait).await?;
-    let hash = subject_hash(&args.issuer, &args.claim, &args.subject).to_hex();
-    let mut arguments = json!({"identity": identity, "token_sha256": hash});
-    if let Some(ttl) = args.ttl_s {
-        arguments["ttl_s"] = ttl.into();
-    }
-    let call = ("token_new", arguments);
-    let answer = tool::write(&service, &caller, call, None, args.wait).await?;
+    let hash = subject_hash(&args.issuer, &args.claim, &args.subject);
+    let token_new = (identity.as_str(), hash, args.ttl_s);
+    let answer = make(&service, &caller, token_new, args.wait).await?;
     out::note(format_args!(
-        "{} of {} asks as {} ({identity}); `countersign token revoke {hash}` ends it",
-        args.subject, args.issuer, args.name
+        "{} of {} asks as {} ({identity}); `countersign token revoke {}` ends it",
+        args.subject,
+        args.issuer,
+        args.name,
+        hash.to_hex()
     ));
     tool::show(&answer, args.json)
 }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use countersign_verifier::{key::PrivateKey, leaf::Class};
+use countersign_verifier::{hash::Hash, key::PrivateKey, leaf::Class};
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
         place::{KeyArg, Place, Service},
         tool::{self, WaitArgs},
     },
+    client::ToolAnswer,
     data_dir::write_secret,
     init,
     state::token::token_hash,
@@ -55,17 +56,13 @@ pub(super) async fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
     let identity = seat_of(&service, &caller, seat, args.wait).await?;
     let token = init::token().context("no randomness")?;
     let hash = token_hash(&service.origin().await?, &token);
-    let mut arguments = json!({"identity": identity, "token_sha256": hash.to_hex()});
-    if let Some(ttl) = args.ttl_s {
-        arguments["ttl_s"] = ttl.into();
-    }
     // Before it is made good: a token that nobody could write down would be lost, one that is not good yet harms nobody.
     if let Some(path) = &args.out {
         write_secret(path, format!("{token}\n").as_bytes())
             .with_context(|| path.display().to_string())?;
     }
-    let call = ("token_new", arguments);
-    let answer = tool::write(&service, &caller, call, None, args.wait).await?;
+    let token_new = (identity.as_str(), hash, args.ttl_s);
+    let answer = make(&service, &caller, token_new, args.wait).await?;
     if let Some(path) = &args.out {
         out::note(format_args!(
             "the token of {} is in {}",
@@ -86,6 +83,20 @@ pub(super) async fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         Out::stdout().line(&token)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes what has this hash good for an identity, for so many seconds or until it is revoked.
+pub(super) async fn make(
+    service: &Service,
+    caller: &PrivateKey,
+    (identity, hash, ttl_s): (&str, Hash, Option<u64>),
+    wait: WaitArgs,
+) -> anyhow::Result<ToolAnswer> {
+    let mut arguments = json!({"identity": identity, "token_sha256": hash.to_hex()});
+    if let Some(ttl) = ttl_s {
+        arguments["ttl_s"] = ttl.into();
+    }
+    tool::write(service, caller, ("token_new", arguments), None, wait).await
 }
 
 /// The identity of this name; a seat, enrolled now, where there is none. Roles are those of a new one.

@@ -153,18 +153,14 @@ fn write(
         };
         let mut written = written.map(Vec::into_iter);
         let respond = |(line, signatures): (Line, Result<Signatures, Problem>)| {
-            let outcome = signatures.and_then(|signatures| match &mut written {
-                // OK because the writer answers each request that it was handed.
-                Ok(written) => {
-                    let outcome = written.next().expect("ndjson::write");
-                    submit::settle(&account, &signatures, &outcome);
-                    outcome.map(|written| (written, signatures))
-                }
-                Err(problem) => {
-                    let outcome = Err(problem.clone());
-                    submit::settle(&account, &signatures, &outcome);
-                    outcome.map(|written| (written, signatures))
-                }
+            let outcome = signatures.and_then(|signatures| {
+                let outcome = match &mut written {
+                    // OK because the writer answers each request that it was handed.
+                    Ok(written) => written.next().expect("ndjson::write"),
+                    Err(problem) => Err(problem.clone()),
+                };
+                submit::settle(&account, &signatures, &outcome);
+                outcome.map(|written| (written, signatures))
             });
             match outcome {
                 Ok((written, signatures)) => {
