@@ -5,19 +5,21 @@
 //! `COUNTERSIGN_TLS__CERT`. Only this module reads the environment (and the command line's own variables, through its parser).
 
 mod error;
+mod faults;
+mod layers;
 mod mcp;
 mod over;
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
 
 use crate::data_dir::DataDir;
-pub use error::ConfigError;
-use over::lay_over;
+pub use error::{ConfigError, Fault};
+pub use layers::{Layers, Setting, Source};
 
 /// Variables of the command line and of the tests: not configuration.
 const NOT_CONFIGURATION: &[&str] = &[
@@ -59,6 +61,9 @@ pub struct Config {
     pub accounts: Accounts,
     /// Bodies beside the logs.
     pub blobs: Blobs,
+    // Whether the command line said where to listen, in place of what was read.
+    #[serde(skip)]
+    pub(crate) listen_given: bool,
 }
 
 /// Certificate chain and key, PEM. Read again on SIGHUP.
@@ -151,6 +156,7 @@ impl Default for Config {
             mcp: Mcp::default(),
             accounts: Accounts::default(),
             blobs: Blobs::default(),
+            listen_given: false,
         }
     }
 }
@@ -326,82 +332,33 @@ impl Config {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(source) => return Err(ConfigError::Unreadable { path, source }),
         };
-        Config::read(
-            &path.display().to_string(),
-            &text,
-            // Not UTF-8 becomes marks that no setting has, and is then refused by name.
-            std::env::vars_os().map(|(k, v)| {
-                (
-                    k.to_string_lossy().into_owned(),
-                    v.to_string_lossy().into_owned(),
-                )
-            }),
-        )
+        Ok(Config::layers(&path, &text)?.config)
     }
 
-    fn read(
-        place: &str,
-        text: &str,
-        variables: impl Iterator<Item = (String, String)>,
-    ) -> Result<Config, ConfigError> {
-        let wrong = |place: &str, why: &dyn std::fmt::Display| ConfigError::Wrong {
-            place: place.into(),
-            why: why.to_string(),
-        };
-        let mut table: toml::Table = text.parse().map_err(|e| wrong(place, &e))?;
-        // The file alone first, so that its faults are not blamed on the environment.
-        let mut config = table
-            .clone()
-            .try_into::<Config>()
-            .map_err(|e| wrong(place, &e))?;
-        for (name, value) in variables {
-            let Some(key) = name.strip_prefix("COUNTERSIGN_") else {
-                continue;
-            };
-            if NOT_CONFIGURATION.contains(&key) {
-                continue;
-            }
-            lay_over(&mut table, &key.to_ascii_lowercase(), &value)
-                .map_err(|why| wrong(&name, &why))?;
-            config = table
-                .clone()
-                .try_into::<Config>()
-                .map_err(|e| wrong(&name, &e))?;
-        }
-        config.check().map_err(|why| wrong(place, &why))?;
-        Ok(config)
+    /// This text of a file, under the variables of the environment, and where each setting comes from.
+    ///
+    /// # Errors
+    /// [`ConfigError::Faults`], all of them.
+    pub fn layers(path: &Path, text: &str) -> Result<Layers, ConfigError> {
+        // Not UTF-8 becomes marks that no setting has, and is then refused by name.
+        let variables = std::env::vars_os().map(|(k, v)| {
+            (
+                k.to_string_lossy().into_owned(),
+                v.to_string_lossy().into_owned(),
+            )
+        });
+        layers::read(&path.display().to_string(), text, variables).map_err(ConfigError::Faults)
     }
 
-    fn check(&self) -> Result<(), String> {
-        if self.metrics.listen.is_some_and(|a| !a.ip().is_loopback()) {
-            return Err("metrics.listen: a loopback address, as it asks for no token; elsewhere use GET /metrics with one".into());
-        }
-        if self
-            .public_url
-            .as_ref()
-            .is_some_and(|url| url.ends_with('/') || !url.contains("://"))
-        {
-            return Err(
-                "public_url: such as https://log.example.com, without a slash at the end".into(),
-            );
-        }
-        self.mcp.check()?;
-        if !(1..=200).contains(&self.accounts.open_max) {
-            return Err("accounts.open_max: 1 to 200".into());
-        }
-        if self.blobs.uploads == 0 || self.blobs.identity_uploads == 0 {
-            return Err("blobs: at least one at a time (uploads, identity_uploads)".into());
-        }
-        let limits = &self.limits;
-        if limits.body_memory_bytes < crate::limits::NDJSON_BYTES_MAX {
-            return Err("limits.body_memory_bytes: at least the 16 MiB of one NDJSON body".into());
-        }
-        if limits.connections == 0 || limits.requests == 0 || limits.header_bytes < 8_192 {
-            return Err(
-                "limits: at least one connection, one request, and 8,192 bytes of headers".into(),
-            );
-        }
-        Ok(())
+    /// What a start would refuse beyond what is read here, by the key: the files of TLS, a filter that is none.
+    #[must_use]
+    pub fn refused_at_a_start(&self) -> Vec<(&'static str, String)> {
+        let tls = self.tls.as_ref().map(crate::doors::tls::Certificate::load);
+        let tls = tls.and_then(Result::err).map(|why| ("tls", why));
+        let filter = crate::trace::filter(&self.trace).err();
+        tls.into_iter()
+            .chain(filter.map(|why| ("trace.filter", why)))
+            .collect()
     }
 
     /// The URL that clients reach it by when it listens at `address`.
@@ -435,7 +392,9 @@ mod tests {
 
     fn read(text: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
         let variables = variables.iter().map(|(k, v)| ((*k).into(), (*v).into()));
-        Config::read("config.toml", text, variables).map_err(|e| e.to_string())
+        layers::read("config.toml", text, variables)
+            .map(|layers| layers.config)
+            .map_err(|faults| ConfigError::Faults(faults).to_string())
     }
 
     #[test]

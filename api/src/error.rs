@@ -23,6 +23,8 @@ pub struct Problem {
     pub retry_after_ms: Option<u64>,
     /// The leaf that records the refusal, where one does.
     pub entry: Option<Value>,
+    /// Only a person can end what is in the way: not worth a repeat, whatever the code says of most of its kind.
+    pub needs_a_person: bool,
 }
 
 impl Problem {
@@ -35,7 +37,15 @@ impl Problem {
             detail: Map::new(),
             retry_after_ms: None,
             entry: None,
+            needs_a_person: false,
         }
+    }
+
+    /// The same where no time will help, until a person has acted.
+    #[must_use]
+    pub fn until_a_person_acts(mut self) -> Problem {
+        (self.needs_a_person, self.retry_after_ms) = (true, None);
+        self
     }
 
     /// The same with a member of detail.
@@ -72,7 +82,7 @@ impl Problem {
             "status": self.code.status(),
             "code": self.code.name(),
             "message": self.message,
-            "retryable": self.code.retryable(),
+            "retryable": self.code.retryable() && !self.needs_a_person,
             "detail": self.detail,
         });
         if let Some(ms) = self.retry_after_ms {
@@ -132,5 +142,12 @@ mod tests {
         assert_eq!(body["retryable"], false);
         assert_eq!(body["detail"]["limit"], 40_000);
         assert_eq!(problem.into_response().headers()["retry-after"], "2");
+        let busy = Problem::new(Code::ReadOnly, "not just now").retry_after(5_000);
+        assert_eq!(busy.to_json()["retryable"], true);
+        let body = busy.until_a_person_acts().to_json();
+        assert_eq!(
+            (&body["retryable"], body.get("retry_after_ms")),
+            (&json!(false), None)
+        );
     }
 }

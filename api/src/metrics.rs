@@ -1,7 +1,7 @@
 //! What Prometheus reads. Counters count since the start; gauges are taken at the moment of reading.
 
 use std::sync::{
-    Arc,
+    Arc, Mutex, PoisonError,
     atomic::{AtomicI64, AtomicU64},
 };
 
@@ -12,7 +12,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::account::Account;
+use crate::accounts::{Place, Standing};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Answer {
@@ -23,6 +23,11 @@ struct Answer {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Of {
     account: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Stands {
+    standing: &'static str,
 }
 
 /// As many as policies name witnesses: clients add none.
@@ -37,6 +42,9 @@ type Number = Gauge<i64, AtomicI64>;
 /// The metrics of a process.
 pub struct Metrics {
     registry: Registry,
+    /// Held by whoever takes the gauges: they are those of one moment.
+    taking: Mutex<()>,
+    accounts: Family<Stands, Number>,
     answers: Family<Answer, Counter<u64, AtomicU64>>,
     write_seconds: Histogram,
     committed: Family<Of, Number>,
@@ -58,6 +66,8 @@ impl Default for Metrics {
         ];
         let mut metrics = Metrics {
             registry: Registry::with_prefix("countersign"),
+            taking: Mutex::default(),
+            accounts: Family::default(),
             answers: Family::default(),
             write_seconds: Histogram::new(bounds),
             committed: Family::default(),
@@ -72,6 +82,11 @@ impl Default for Metrics {
         };
         metrics.register_witnesses();
         let registry = &mut metrics.registry;
+        registry.register(
+            "accounts",
+            "Accounts by how they stand: open, closed (nobody asks for them), failing (they do not open)",
+            metrics.accounts.clone(),
+        );
         registry.register(
             "answers",
             "HTTP answers by door and status",
@@ -183,10 +198,42 @@ impl Metrics {
         self.write_seconds.observe(seconds);
     }
 
+    /// Forgets the gauges: an account that was closed since must not be shown as it was then.
+    fn forget(&self) {
+        let number = [
+            &self.committed,
+            &self.published,
+            &self.read_only,
+            &self.clock_offset,
+            &self.quorum_lost,
+        ];
+        number.into_iter().for_each(|family| family.clear());
+        let witness = [
+            &self.witness_size,
+            &self.witness_time,
+            &self.witness_latency,
+            &self.witness_failing,
+        ];
+        witness.into_iter().for_each(|family| family.clear());
+    }
+
     /// The exposition text.
     #[must_use]
-    pub fn render(&self, accounts: impl Iterator<Item = Arc<Account>>) -> String {
-        for account in accounts {
+    pub fn render(&self, places: &[Arc<Place>]) -> String {
+        let _taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        self.forget();
+        let mut stand = [("open", 0_i64), ("closed", 0), ("failing", 0)];
+        for place in places {
+            let standing = place.standing();
+            stand[match standing {
+                Standing::Open(_) => 0,
+                Standing::Closed(_) | Standing::Unopened => 1,
+                Standing::Failing => 2,
+            }]
+            .1 += 1;
+            let Standing::Open(account) = standing else {
+                continue;
+            };
             let of = Of {
                 account: account.name.clone(),
             };
@@ -205,6 +252,10 @@ impl Metrics {
                 .get_or_create(&of)
                 .set(status.clock_offset_ms);
             self.see_witnesses(&account.name, &status);
+        }
+        for (standing, count) in stand {
+            let stands = self.accounts.get_or_create(&Stands { standing });
+            stands.set(count);
         }
         let mut text = String::new();
         // OK because writing to a String does not fail.

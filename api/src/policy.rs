@@ -151,7 +151,7 @@ impl Policy {
 }
 
 /// What a policy says that can never be so: an action that no tool has, an attribute that nobody has. A `permit` that fails for it
-/// permits nothing, a `forbid` forbids. `tools`: every tool with its families.
+/// permits nothing, a `forbid` forbids. Each begins with its line. `tools`: every tool with its families.
 #[must_use]
 pub fn faults(policy: &Policy, tools: &[(&str, Vec<Family>)]) -> Vec<String> {
     let mut text = String::from(
@@ -168,8 +168,9 @@ pub fn faults(policy: &Policy, tools: &[(&str, Vec<Family>)]) -> Vec<String> {
     // OK because a test reads it for every tool there is.
     let (schema, _) = Schema::from_cedarschema_str(&text).expect("policy::faults: our own schema");
     let found = Validator::new(schema).validate(&policy.set, ValidationMode::Strict);
-    let errors = found.validation_errors().map(ToString::to_string);
-    let warnings = found.validation_warnings().map(ToString::to_string);
+    let text = policy.text();
+    let errors = found.validation_errors().map(|e| place(text, e));
+    let warnings = found.validation_warnings().map(|e| place(text, e));
     errors.chain(warnings).collect()
 }
 
@@ -190,17 +191,17 @@ pub fn owner_reads(policy: &Policy) -> bool {
     })
 }
 
-/// An error with the line that it is about.
-fn place(text: &str, error: &cedar_policy::ParseError) -> String {
-    use miette::Diagnostic as _;
-    let offset = error.labels().and_then(|mut labels| labels.next());
-    match offset {
-        Some(label) => {
-            let upto = text.get(..label.offset()).unwrap_or(text);
-            format!("line {}: {error}", upto.matches('\n').count() + 1)
-        }
-        None => error.to_string(),
-    }
+/// An error with the line that it is about, in place of the number that its rule has among the others.
+fn place(text: &str, error: &dyn miette::Diagnostic) -> String {
+    let said = error.to_string();
+    let Some(label) = error.labels().and_then(|mut labels| labels.next()) else {
+        return said;
+    };
+    let rest = said.strip_prefix("for policy `");
+    let why = rest.and_then(|rest| rest.split_once("`, "));
+    let why = why.map_or(said.as_str(), |(_, why)| why);
+    let upto = text.get(..label.offset()).unwrap_or(text);
+    format!("line {}: {why}", upto.matches('\n').count() + 1)
 }
 
 fn uid(kind: &str, id: &str) -> Option<EntityUid> {
@@ -326,8 +327,15 @@ mod tests {
             (rule("board_upsert", "principal.nam == \"x\""), "nam"),
             (rule("board_list", "context.rol == \"x\""), "rol"),
         ] {
-            let all = found(&bad).join("\n");
+            // Behind another rule, so that its line is not the first one.
+            let text = format!("{}\n\n// The second.\n{bad}", rule("board_upsert", "true"));
+            let all = found(&text).join("\n");
             assert!(all.contains(named), "{bad}: {all}");
+            assert!(all.starts_with("line 4: "), "{bad}: {all}");
+            assert!(
+                !all.contains("policy0") && !all.contains("policy1"),
+                "{all}"
+            );
         }
     }
 

@@ -26,7 +26,8 @@ fn errors() -> String {
          \"message\":\"…a sentence for people…\",\"retryable\":false,\"retry_after_ms\":1000,\"detail\":{{\"limit\":40000,\"bytes\":41000}}}}\n\
          ```\n\n\
          Branch on `code`; never compare `message`. `retryable`: the same request, under a new nonce where it has one, may succeed later \
-         without anybody changing it. `retry_after_ms` and `detail` may be absent or empty; with `retry_after_ms` comes `Retry-After` in \
+         without anybody changing it; of `READ_ONLY` and `INTERNAL` it is false where only the operator can end what is in the way (a log that will not write again as it is, a \
+         writer that ended in a fault), and no time stands beside it. `retry_after_ms` and `detail` may be absent or empty; with `retry_after_ms` comes `Retry-After` in \
          seconds. A refusal that is a leaf has `entry`, the place of that leaf. Answers with 5xx never say what is wrong inside; the \
          trace does.\n\n\
          | code | status | retryable | meaning |\n|---|---|---|---|\n"

@@ -197,7 +197,7 @@ pub fn stopped(stop: &Stop) -> Problem {
             Code::ReadOnly,
             "the log is not writing, and will not write again as it is: what is here is not what was published or cosigned, as after an older copy was put back or while a copy runs beside it; its operator sees more in `countersign status`, and the ways out are `countersign recover` and `countersign succeed`",
         )
-        .retry_after(60_000),
+        .until_a_person_acts(),
         Stop::Unguarded(_) => Problem::new(
             Code::ReadOnly,
             "the log is not writing yet: since its start too few witnesses have shown that nothing is missing here",
@@ -206,7 +206,8 @@ pub fn stopped(stop: &Stop) -> Problem {
         Stop::Died => Problem::new(
             Code::Internal,
             "the log's writer ended in a fault; its operator must start the service again",
-        ),
+        )
+        .until_a_person_acts(),
         Stop::Closed => closing(),
     }
 }

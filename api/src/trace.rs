@@ -11,7 +11,7 @@ use crate::config::{Trace, TraceFormat};
 /// # Errors
 /// A sentence, if the filter cannot be read.
 pub fn init(trace: &Trace) -> Result<(), String> {
-    let filter = EnvFilter::try_new(&trace.filter).map_err(|e| format!("trace.filter: {e}"))?;
+    let filter = filter(trace).map_err(|why| format!("trace.filter: {why}"))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);
@@ -24,4 +24,12 @@ pub fn init(trace: &Trace) -> Result<(), String> {
     };
     // A second start in one process (tests) keeps the first one's trace.
     begun.or(Ok(()))
+}
+
+/// The filter, read.
+///
+/// # Errors
+/// In words.
+pub fn filter(trace: &Trace) -> Result<EnvFilter, String> {
+    EnvFilter::try_new(&trace.filter).map_err(|e| e.to_string())
 }

@@ -560,6 +560,13 @@ fn an_account_that_does_not_open_leaves_the_others_alone() {
     assert_eq!(health["accounts"][1]["open"], false);
     assert_eq!(get(&service, None, "/health/ready").status, 200);
     assert!(list(&site).contains(&("team".into(), "failing".into())));
+    let metrics = get(&service, Some(&token), "/metrics").text();
+    for row in [
+        "countersign_accounts{standing=\"failing\"} 1",
+        "countersign_accounts{standing=\"open\"} 1",
+    ] {
+        assert!(metrics.contains(row), "{metrics}");
+    }
     service.stop();
     // Where none opens, the service ends as it does with one.
     fs::remove_file(site.start.dir.join("accounts/dev/log.key")).unwrap();

@@ -8,6 +8,7 @@ mod board;
 mod bodies;
 mod check;
 mod config;
+mod configured;
 mod disks;
 mod duplicates;
 mod evidence;

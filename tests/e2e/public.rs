@@ -66,6 +66,10 @@ fn metrics_need_a_token_or_their_own_listener() {
         .lines()
         .find(|line| line.contains("size") && line.contains("dev") && line.ends_with(" 2"));
     assert!(size.is_some(), "{text}");
+    assert!(
+        text.contains("countersign_accounts{standing=\"open\"} 1\n"),
+        "{text}"
+    );
     // Nothing in it that a client chose.
     rig.get("/log/some-name-of-mine/checkpoint");
     let answer = rig

@@ -208,6 +208,18 @@ fn an_agent_is_at_work_in_five_minutes() {
 }
 
 #[test]
+fn bodies_are_kept_and_erased_and_a_tool_is_called_by_curl() {
+    let session = Session::begin();
+    let said = session.run(&page("docs/blobs.md"));
+    assert!(said.lines().any(|line| line == "holds"), "{said}");
+    assert!(said.contains("exit code 3: body erased"), "{said}");
+    if can_run("curl", &["--version"]) {
+        let said = session.run(&page("docs/mcp.md"));
+        assert!(said.contains("\"structuredContent\""), "{said}");
+    }
+}
+
+#[test]
 fn a_board_of_another_tracker_comes_in_and_goes_out_the_same() {
     if !can_run("python3", &["--version"]) {
         return;

@@ -8,6 +8,7 @@
 //! - `real`: published envelopes and statements of others
 //! - `peers`: foreign readers and writers of logs, in Go
 //! - `house`: the rules that the sources follow
+//! - `operate`: completions, manual pages, units, as shells, groff and systemd read them
 //! - `docs`: what the documents print, hold and link to
 //!
 //! `TEST_SEED=n` repeats a random run; each prints its seed. `SOAK=n` makes loops of rounds n times as long (`make soak`).
@@ -18,6 +19,7 @@ mod e2e;
 mod faults;
 mod house;
 mod kill;
+mod operate;
 mod peers;
 mod real;
 mod rig;

@@ -12,6 +12,8 @@ mod board;
 mod call;
 mod check;
 mod close;
+mod completions;
+mod config;
 mod demo;
 mod enrol;
 mod evidence;
@@ -23,6 +25,7 @@ mod init;
 mod key;
 mod keys;
 mod local;
+mod man;
 mod out;
 mod pin;
 mod place;
@@ -75,6 +78,7 @@ enum Command {
     Serve(serve::ServeArgs),
     Status(status::StatusArgs),
     Check(check::CheckArgs),
+    Config(config::ConfigArgs),
     Account(account::AccountArgs),
     Key(key::KeyArgs),
     Identity(identity::IdentityArgs),
@@ -99,6 +103,8 @@ enum Command {
     Call(call::CallArgs),
     Shim(shim::ShimArgs),
     Bench(bench::BenchArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
     #[command(hide = true)]
     Reference(reference::ReferenceArgs),
 }
@@ -152,6 +158,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Config(args) => config::run(&args),
         Command::Account(args) => account::run(&args),
         Command::Key(args) => key::run(&args),
         Command::Identity(args) => identity::run(&args),
@@ -176,6 +183,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Call(args) => call::run(&args),
         Command::Shim(args) => shim::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Reference(args) => reference::run(&args),
     }
 }

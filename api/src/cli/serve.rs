@@ -69,6 +69,7 @@ pub(super) fn serve(
         Err(error) => return Ok(refuse(&error, 2)),
     };
     config.listen = listen.unwrap_or(config.listen);
+    config.listen_given = listen.is_some();
     if let Err(error) = trace::init(&config.trace) {
         return Ok(refuse(&error, 2));
     }

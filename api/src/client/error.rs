@@ -143,11 +143,16 @@ impl From<Problem> for ClientError {
     }
 }
 
+/// Whether an answer of this status may be another one later, where it does not say so itself.
+fn may_pass(status: u16) -> bool {
+    matches!(status, 429 | 502 | 503 | 504)
+}
+
 impl Problem {
-    /// Busy, over quota, or a gateway without its service.
+    /// Busy, over quota, or a gateway without its service; not what only a person can end.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self.status, 429 | 502 | 503 | 504)
+        may_pass(self.status) && self.retryable
     }
 
     /// The leaf is not published yet, and will be: 404 with a time to ask again.
@@ -173,7 +178,7 @@ impl Problem {
                     status,
                     code: format!("HTTP_{status}"),
                     message: said.chars().filter(|c| !c.is_control()).take(200).collect(),
-                    retryable: matches!(status, 429 | 502 | 503 | 504),
+                    retryable: may_pass(status),
                     retry_after,
                     detail: Map::new(),
                     entry: None,
@@ -201,7 +206,7 @@ impl Problem {
             retryable: members
                 .get("retryable")
                 .and_then(Value::as_bool)
-                .unwrap_or(false),
+                .unwrap_or(may_pass(status)),
             retry_after: ms.map(Duration::from_millis).or(retry_after),
             detail: members
                 .get("detail")
@@ -287,6 +292,11 @@ mod tests {
             .is_transient()
         );
         assert!(!ClientError::Answer { url, what: why }.is_transient());
+        let says = |retryable: bool| {
+            let body = format!(r#"{{"code":"READ_ONLY","retryable":{retryable}}}"#);
+            ClientError::from(Problem::parse(503, None, body.as_bytes())).is_transient()
+        };
+        assert!(says(true) && !says(false));
     }
 
     #[test]

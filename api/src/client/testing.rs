@@ -215,7 +215,7 @@ fn problem(status: u16, code: &str) -> Response {
 }
 
 fn problem_json(status: u16, code: &str) -> Value {
-    json!({"type": "about:blank", "title": "t", "status": status, "code": code, "message": "m", "retryable": status == 503, "detail": {}})
+    json!({"type": "about:blank", "title": "t", "status": status, "code": code, "message": "m", "retryable": matches!(status, 429 | 503), "detail": {}})
 }
 
 fn json_answer(status: u16, value: &Value) -> Response {

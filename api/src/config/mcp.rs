@@ -7,7 +7,8 @@ use crate::client::is_loopback_url;
 const NO_SUBJECT: [&str; 7] = ["iss", "aud", "exp", "nbf", "iat", "scope", "scp"];
 
 impl Mcp {
-    pub(super) fn check(&self) -> Result<(), String> {
+    /// The first fault, by its key.
+    pub(super) fn check(&self) -> Result<(), (&'static str, &'static str)> {
         if let Some(issuer) = &self.authorization_server {
             let reached = issuer.starts_with("https://") || is_loopback_url(issuer);
             let plain = reqwest::Url::parse(issuer).is_ok_and(|url| {
@@ -17,12 +18,16 @@ impl Mcp {
                     && url.password().is_none()
             });
             if !reached || !plain || issuer.contains(|c: char| c.is_whitespace() || c == '"') {
-                return Err("mcp.authorization_server: such as https://login.example.com, without query and fragment; http only on this machine".into());
+                let why = "such as https://login.example.com, without query and fragment; http only on this machine";
+                return Err(("mcp.authorization_server", why));
             }
         }
         let claim = self.subject_claim.as_str();
         if claim.is_empty() || claim.contains(char::is_control) || NO_SUBJECT.contains(&claim) {
-            return Err("mcp.subject_claim: the name of a claim that says who it is".into());
+            return Err((
+                "mcp.subject_claim",
+                "the name of a claim that says who it is",
+            ));
         }
         // RFC 6749 section 3.3.
         let is_scope = |scope: &String| {
@@ -33,7 +38,7 @@ impl Mcp {
         };
         match self.scopes.iter().all(is_scope) {
             true => Ok(()),
-            false => Err("mcp.scopes: words without spaces, quotes and backslashes".into()),
+            false => Err(("mcp.scopes", "words without spaces, quotes and backslashes")),
         }
     }
 }

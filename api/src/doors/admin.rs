@@ -18,6 +18,7 @@ use crate::{
     account::Account,
     accounts::Standing,
     app::{App, not_open},
+    config::Config,
     error::{Code, Problem},
     quorum::{self, LiveError},
     witnessing,
@@ -66,8 +67,22 @@ async fn status(State(app): State<Arc<App>>) -> axum::Json<Value> {
         "url": app.url(),
         "dir": app.dir.root(),
         "config": app.config,
+        "restart_owed": restart_owed(&app),
         "accounts": rows,
     }))
+}
+
+/// The settings that another start would take up, or why there would be none.
+fn restart_owed(app: &App) -> Value {
+    match Config::load(&app.dir) {
+        Ok(now) => {
+            let given = app.config.listen_given;
+            let mut keys = app.config.differs(&now);
+            keys.retain(|key| !(given && key == "listen"));
+            keys.into()
+        }
+        Err(error) => error.to_string().into(),
+    }
 }
 
 fn open_row(app: &App, account: &Account) -> Value {

@@ -110,6 +110,7 @@ fn list(view: &View<'_>, asked: &Value) -> Result<Value, Problem> {
         json!({
             "token_sha256": hash.to_hex(),
             "identity": token.identity.to_string(),
+            "name": view.state.identities.get(&token.identity).map(|identity| identity.name.as_str()),
             "index": token.index,
             "expires_at": token.expires.map(|ms| Millis(ms).to_string()),
             "revoked_index": token.revoked,

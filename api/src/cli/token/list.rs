@@ -11,7 +11,7 @@ use crate::cli::{
     place::{KeyArg, Place},
 };
 
-/// List the tokens of the account by their hashes, the ended ones included
+/// List the tokens of the account by their hashes, with whose they are, the ended ones included
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// Print one line of JSON for each
@@ -48,5 +48,6 @@ fn line(row: &Value) -> String {
         },
         _ => format!("ended {}", text("expires_at")),
     };
-    format!("{}  {}  {state}", text("token_sha256"), text("identity"))
+    let (name, identity) = (text("name"), text("identity"));
+    format!("{}  {name}  {identity}  {state}", text("token_sha256"))
 }

@@ -1,8 +1,12 @@
 //! `countersign token new`: a token, and the seat that it is for.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use countersign_verifier::{hash::Hash, key::PrivateKey, leaf::Class};
 use serde_json::{Value, json};
@@ -58,8 +62,7 @@ pub(super) async fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
     let hash = token_hash(&service.origin().await?, &token);
     // Before it is made good: a token that nobody could write down would be lost, one that is not good yet harms nobody.
     if let Some(path) = &args.out {
-        write_secret(path, format!("{token}\n").as_bytes())
-            .with_context(|| path.display().to_string())?;
+        write_secret(path, format!("{token}\n").as_bytes()).map_err(|e| unwritten(path, e))?;
     }
     let token_new = (identity.as_str(), hash, args.ttl_s);
     let answer = make(&service, &caller, token_new, args.wait).await?;
@@ -83,6 +86,18 @@ pub(super) async fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         Out::stdout().line(&token)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why a token could not be written down, and what helps: nothing was made.
+fn unwritten(path: &Path, error: io::Error) -> anyhow::Error {
+    let shown = path.display();
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => anyhow!(
+            "{shown} is there already, perhaps with a token that is still good; it is never written over. Name another file with --out, or end that token \
+             with `countersign token revoke --file {shown}` and remove it. No token was made"
+        ),
+        _ => anyhow!(error).context(shown.to_string()),
+    }
 }
 
 /// Makes what has this hash good for an identity, for so many seconds or until it is revoked.

@@ -48,7 +48,7 @@ pub(super) async fn metrics(State(app): State<Shared>, headers: HeaderMap) -> Re
 
 /// What Prometheus reads.
 pub(crate) fn exposition(app: &Shared) -> Response {
-    let text = app.metrics.render(app.accounts.values());
+    let text = app.metrics.render(&app.accounts.all());
     let kind =
         HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     ([(header::CONTENT_TYPE, kind)], text).into_response()

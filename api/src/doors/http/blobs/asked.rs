@@ -252,11 +252,11 @@ fn take(app: &App, account: &Account, state: &State, by: IdentityId) -> Result<(
 
 /// As long as something may be missing here, an erasure may be: nothing is given out that might have been erased.
 pub(super) fn usable(account: &Account) -> Result<(), Problem> {
+    let why = "bodies are neither given out nor taken until it is known that nothing of the log is missing here: what is missing may have erased one";
+    let problem = || Problem::new(Code::ReadOnly, why);
     match account.log.status().stop {
-        Some(Stop::Unguarded(_) | Stop::Guard(_)) => {
-            let why = "bodies are neither given out nor taken until it is known that nothing of the log is missing here: what is missing may have erased one";
-            Err(Problem::new(Code::ReadOnly, why).retry_after(5_000))
-        }
+        Some(Stop::Unguarded(_)) => Err(problem().retry_after(5_000)),
+        Some(Stop::Guard(_)) => Err(problem().until_a_person_acts()),
         _ => Ok(()),
     }
 }
