@@ -11,34 +11,34 @@ const LEVELS: usize = 8;
 
 /// At most 255 hashes a level: all that a tree needs to grow, and all that its next tiles begin with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Edge {
+pub(crate) struct Edge {
     rows: Vec<Vec<Hash>>,
 }
 
 impl Edge {
     /// An edge of rows that [`Edge::rows`] gave; `None` for anything else.
-    pub(super) fn from_rows(rows: Vec<Vec<Hash>>) -> Option<Edge> {
+    pub(crate) fn from_rows(rows: Vec<Vec<Hash>>) -> Option<Edge> {
         let full = usize::from(WIDTH);
         let fits = rows.len() <= LEVELS && rows.iter().all(|row| row.len() < full);
         fits.then_some(Edge { rows })
     }
 
-    pub(super) fn rows(&self) -> &[Vec<Hash>] {
+    pub(crate) fn rows(&self) -> &[Vec<Hash>] {
         &self.rows
     }
 
     /// Leaves.
-    pub(super) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         let rows = self.rows.iter().rev();
         rows.fold(0, |size, row| size * u64::from(WIDTH) + row.len() as u64)
     }
 
     /// The leaf hashes that are in no full tile.
-    pub(super) fn last(&self) -> &[Hash] {
+    pub(crate) fn last(&self) -> &[Hash] {
         self.rows.first().map_or(&[], Vec::as_slice)
     }
 
-    pub(super) fn root(&self) -> Hash {
+    pub(crate) fn root(&self) -> Hash {
         let mut nodes = Vec::new();
         for row in self.rows.iter().rev() {
             let mut rest = row.as_slice();
@@ -56,16 +56,20 @@ impl Edge {
     }
 
     /// Adds leaf hashes, which fill the last tile at most. The tiles that became full, from level 0 up.
-    pub(super) fn push(&mut self, hashes: &[Hash]) -> Vec<(Tile, Vec<Hash>)> {
+    pub(crate) fn push(&mut self, hashes: &[Hash]) -> Vec<(Tile, Vec<Hash>)> {
+        self.push_at(0, hashes)
+    }
+
+    /// The same with hashes of a level, of which each stands for a full tile one level down. Below it no tile is begun.
+    pub(crate) fn push_at(&mut self, mut level: usize, hashes: &[Hash]) -> Vec<(Tile, Vec<Hash>)> {
         let mut full = Vec::new();
         if hashes.is_empty() {
             return full;
         }
-        if self.rows.is_empty() {
+        while self.rows.len() <= level {
             self.rows.push(Vec::new());
         }
-        self.rows[0].extend_from_slice(hashes);
-        let mut level = 0;
+        self.rows[level].extend_from_slice(hashes);
         while self.rows[level].len() == usize::from(WIDTH) {
             // What is above is the number of full tiles of this level so far.
             let above = Edge {
@@ -88,8 +92,16 @@ impl Edge {
         full
     }
 
+    /// The same tree without the leaves that are in no full tile.
+    pub(crate) fn without_last(mut self) -> Edge {
+        if let Some(row) = self.rows.first_mut() {
+            row.clear();
+        }
+        self
+    }
+
     /// The tiles that are not full.
-    pub(super) fn partial(&self) -> Vec<(Tile, Vec<Hash>)> {
+    pub(crate) fn partial(&self) -> Vec<(Tile, Vec<Hash>)> {
         let rows = self.rows.iter().enumerate();
         rows.filter(|(_, row)| !row.is_empty())
             .map(|(level, row)| {
@@ -133,5 +145,15 @@ mod tests {
         all.sort();
         assert_eq!(all, tiles(n).collect::<Vec<_>>());
         assert_eq!(Edge::from_rows(vec![vec![range.root(); 256]]), None);
+        // The same tree by its tiles of level 1, and the leaves that are in none.
+        let leaves: Vec<Hash> = (0..n).map(|n| leaf_hash(&n.to_be_bytes())).collect();
+        let (tiles, rest) = leaves.as_chunks::<256>();
+        let mut by_tiles = Edge::default();
+        for tile in tiles {
+            by_tiles.push_at(1, &[hash_of(tile)]);
+        }
+        assert_eq!(by_tiles, edge.clone().without_last());
+        by_tiles.push(rest);
+        assert_eq!((by_tiles.size(), by_tiles.root()), (n, range.root()));
     }
 }

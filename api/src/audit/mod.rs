@@ -6,8 +6,8 @@
 
 pub mod check;
 mod conclude;
-mod cores;
-mod edge;
+pub(crate) mod cores;
+pub(crate) mod edge;
 mod kept;
 mod own;
 mod report;

@@ -56,14 +56,14 @@ pub(super) struct Named<'a> {
 }
 
 impl Own {
-    /// Takes in leaf `index`; the signatures that it must have.
+    /// Takes in leaf `index`; gives the signatures that it must have to `due`.
     pub(super) fn step<'a>(
         &mut self,
         index: u64,
         leaf: &'a Result<Leaf<'a>, LeafError>,
         (named, replay): (&Named<'_>, bool),
         faults: &mut Faults,
-        due: &mut Vec<Due<'a>>,
+        due: &mut dyn FnMut(Due<'a>),
     ) {
         let leaf = match leaf {
             Ok(leaf) => leaf,
@@ -132,7 +132,7 @@ impl Own {
         leaf: &Leaf<'_>,
         envelope: &'a Envelope,
         faults: &mut Faults,
-        due: &mut Vec<Due<'a>>,
+        due: &mut dyn FnMut(Due<'a>),
     ) {
         let by = leaf.by();
         for signature in &envelope.signatures {
@@ -162,7 +162,7 @@ impl Own {
                 faults.add(Class::Key, Some(index), what);
             }
             self.signatures += 1;
-            due.push(Due {
+            due(Due {
                 index,
                 envelope,
                 signature,

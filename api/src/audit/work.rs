@@ -12,7 +12,7 @@ use super::{
     AuditError, Plan, blame, cores,
     edge::Edge,
     kept::{self, Kept},
-    own::{Named, Own},
+    own::{Due, Named, Own},
     report::{Class, Faults, Replayed},
 };
 use crate::foreign::{ForeignError, Piece};
@@ -41,6 +41,9 @@ pub(super) struct Work {
     /// Why a tile could not be compared, where that is not the log's fault.
     pub(super) untold: Option<String>,
 }
+
+/// The leaf hashes of a bundle, and in a log of ours its leaves.
+type Judged<'a> = (Vec<Hash>, Vec<Result<Leaf<'a>, LeafError>>);
 
 /// How the way through ended.
 pub(super) enum Ended {
@@ -138,8 +141,26 @@ impl Work {
             origin: &self.origin.clone(),
             vkeys,
         };
-        let mut due = Vec::new();
-        for (piece, (hashes, leaves)) in pieces.iter().zip(&judged) {
+        // Leaves are judged in order on this core, the signatures that they must have meanwhile on the others.
+        let checked = cores::beside(
+            |give| self.steps(plan, pieces, &judged, target, &named, give),
+            |due: Due<'_>| due.check().map(|why| (due.index, why)),
+        );
+        for (index, why) in checked.into_iter().flatten() {
+            self.faults.add(Class::Key, Some(index), why);
+        }
+    }
+
+    fn steps<'a>(
+        &mut self,
+        plan: &Plan<'_>,
+        pieces: &[Piece],
+        judged: &'a [Judged<'a>],
+        target: u64,
+        named: &Named<'_>,
+        give: &mut dyn FnMut(Due<'a>),
+    ) {
+        for (piece, (hashes, leaves)) in pieces.iter().zip(judged) {
             let before = self.edge.size();
             let index = before / u64::from(WIDTH);
             let first = index * u64::from(WIDTH);
@@ -151,22 +172,12 @@ impl Work {
             let full = self.edge.push(&hashes[known..wanted]);
             if let Some(own) = &mut self.own {
                 for (index, leaf) in (before..).zip(&leaves[known..wanted]) {
-                    own.step(
-                        index,
-                        leaf,
-                        (&named, self.replay),
-                        &mut self.faults,
-                        &mut due,
-                    );
+                    own.step(index, leaf, (named, self.replay), &mut self.faults, give);
                 }
             }
             for (tile, hashes) in full.iter().filter(|(tile, _)| tile.level > 0) {
                 self.compare(*tile, hashes, plan.log.tile(tile));
             }
-        }
-        let checked = cores::each(&due, |due| due.check().map(|why| (due.index, why)));
-        for (index, why) in checked.into_iter().flatten() {
-            self.faults.add(Class::Key, Some(index), why);
         }
     }
 

@@ -13,7 +13,7 @@ use countersign_verifier::{
 use super::{
     super::{
         cores,
-        own::{Named, Own},
+        own::{Due, Named, Own},
         report::{Class, Faults},
     },
     Live,
@@ -122,25 +122,29 @@ impl Above for Leaves<'_> {
             origin: &origin,
             vkeys: &vkeys,
         };
-        let (mut known, mut due) = (Vec::with_capacity(leaves.len()), Vec::new());
-        for (index, leaf) in (first..).zip(&parsed) {
-            // Before the leaf is taken in: keys depend on who had which key then.
-            known.push(match leaf {
-                Ok(leaf) if self.own.stopped.is_none() => {
-                    let keys = keys_of(&self.own.state, leaf).ok();
-                    keys.map(|(unique, postings)| Known {
-                        at: leaf.at().0,
-                        unique,
-                        postings,
-                    })
+        let mut known = Vec::with_capacity(leaves.len());
+        let checked = cores::beside(
+            |give| {
+                for (index, leaf) in (first..).zip(&parsed) {
+                    // Before the leaf is taken in: keys depend on who had which key then.
+                    known.push(match leaf {
+                        Ok(leaf) if self.own.stopped.is_none() => {
+                            let keys = keys_of(&self.own.state, leaf).ok();
+                            keys.map(|(unique, postings)| Known {
+                                at: leaf.at().0,
+                                unique,
+                                postings,
+                            })
+                        }
+                        _ => None,
+                    });
+                    self.own
+                        .step(index, leaf, (&named, true), &mut self.faults, give);
+                    self.compare();
                 }
-                _ => None,
-            });
-            self.own
-                .step(index, leaf, (&named, true), &mut self.faults, &mut due);
-            self.compare();
-        }
-        let checked = cores::each(&due, |due| due.check().map(|why| (due.index, why)));
+            },
+            |due: Due<'_>| due.check().map(|why| (due.index, why)),
+        );
         for (index, why) in checked.into_iter().flatten() {
             self.faults.add(Class::Key, Some(index), why);
         }
