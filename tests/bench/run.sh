@@ -23,7 +23,7 @@ if [ -z "${WITNESS_PEER:-}" ]; then
     (cd tests/peers/witnesses && go build -o "${WITNESS_PEER%/*}/" filippo.io/torchwood/cmd/litewitness ./cmd/runwitness)
 fi
 countersign=$target/release/countersign
-for bench in ${ONLY:-http included paced ndjson verify witness witnessed coordinate claim state}; do
+for bench in ${ONLY:-http included paced ndjson verify witness witnessed coordinate claim state audit}; do
     case $bench in
     http | ndjson | included) "$countersign" bench "$bench" --peer-binary "$PEER" "$@" ;;
     paced) "$countersign" bench included --rate 500 --peer-binary "$PEER" "$@" ;;
@@ -54,7 +54,7 @@ for bench in ${ONLY:-http included paced ndjson verify witness witnessed coordin
         echo
         "$countersign" bench coordinate --work leases --agents 64 --wait witnessed --alone "$@"
         ;;
-    claim | state) "$countersign" bench "$bench" "$@" ;;
+    claim | state | audit) "$countersign" bench "$bench" "$@" ;;
     *) echo "no bench is called $bench" >&2 && exit 2 ;;
     esac
     echo

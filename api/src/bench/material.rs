@@ -146,7 +146,7 @@ fn envelope(key: &PrivateKey, keyid: &str, payload: Vec<u8>) -> Vec<u8> {
 }
 
 /// A JSON object of exactly `bytes` bytes.
-fn payload(run: u64, number: u64, bytes: usize) -> Vec<u8> {
+pub(super) fn payload(run: u64, number: u64, bytes: usize) -> Vec<u8> {
     let text = format!(r#"{{"run":"{run:016x}","number":"{number:012}","of":""#);
     let rest = bytes.saturating_sub(text.len() + 2);
     let seed = run ^ number.wrapping_mul(STEP);

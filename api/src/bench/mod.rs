@@ -9,6 +9,7 @@
 //! - [`verify`]: evidence verified offline, beside `verify_strict` alone
 //! - [`coordinate`]: leases, sessions and items, beside PostgreSQL; races for one lease; a large state
 //! - [`scale`]: audit, start and bytes of a log of many leaves
+//! - [`audit`]: the audit of a static log of many leaves, from its folder and over HTTP
 //! - [`witness`]: cosignatures of a witness, beside another witness
 //! - [`witnessed`]: the time until a receipt is witnessed
 //! - [`rig`]: the servers, the material and the rounds
@@ -21,6 +22,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 pub mod answers;
+pub mod audit;
 mod bare;
 pub mod coordinate;
 mod fetch;
@@ -33,6 +35,7 @@ pub mod report;
 pub mod rig;
 pub mod scale;
 mod servers;
+mod static_log;
 pub mod stats;
 pub mod verify;
 mod watch;

@@ -8,6 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::bench::{
     answers::Wait,
+    audit,
     coordinate::{self, claim, state, work::Work},
     http, live, ndjson,
     report::Report,
@@ -142,6 +143,17 @@ enum What {
         #[arg(long, default_value_t = 10_000)]
         sessions: usize,
     },
+    /// The audit of a static log of many leaves, from its folder and over HTTP, beside its signatures alone
+    Audit {
+        #[command(flatten)]
+        common: CommonArgs,
+        /// Leaves
+        #[arg(long, default_value_t = 1_000_000, value_parser = positive)]
+        leaves: usize,
+        /// Make the log in this folder and keep it, or take the one that was made there
+        #[arg(long, value_name = "DIR")]
+        log: Option<PathBuf>,
+    },
     /// The audit of a log of many leaves beside its signatures alone, its start, and its bytes on the disk
     Scale {
         #[command(flatten)]
@@ -198,6 +210,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         | What::Coordinate { common, .. }
         | What::Claim { common, .. }
         | What::State { common, .. }
+        | What::Audit { common, .. }
         | What::Scale { common, .. } => common,
     };
     thread::spawn(|| {
@@ -306,6 +319,13 @@ fn measure(what: &What, common: Common) -> anyhow::Result<Report> {
             items,
             leases,
             sessions,
+        }),
+        What::Audit {
+            leaves, ref log, ..
+        } => audit::run(&audit::Options {
+            common,
+            leaves: leaves as u64,
+            log: log.clone(),
         }),
         What::Scale { leaves, .. } => scale::run(&scale::Options { common, leaves }),
     }
