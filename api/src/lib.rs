@@ -32,6 +32,8 @@ pub mod doors;
 #[cfg(feature = "service")]
 pub mod error;
 #[cfg(feature = "service")]
+pub mod export;
+#[cfg(feature = "service")]
 mod files;
 #[cfg(feature = "service")]
 pub mod foreign;

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use crate::rig::{Rig, clean, countersign, key, receipt};
 
 /// What the command said.
-pub(super) struct Audited {
-    pub(super) code: Option<i32>,
-    pub(super) report: Value,
-    pub(super) stderr: String,
+pub(crate) struct Audited {
+    pub(crate) code: Option<i32>,
+    pub(crate) report: Value,
+    pub(crate) stderr: String,
 }
 
 impl Audited {
-    pub(super) fn check(&self, name: &str) -> (&str, &str) {
+    pub(crate) fn check(&self, name: &str) -> (&str, &str) {
         let checks = self.report["checks"].as_array().expect("checks");
         let check = checks.iter().find(|check| check["name"] == name);
         let check = check.unwrap_or_else(|| panic!("no {name}: {}", self.report));
@@ -29,7 +29,7 @@ impl Audited {
     }
 
     /// That it holds, and every check but `skipped` is passed.
-    pub(super) fn holds(&self, skipped: &[&str]) {
+    pub(crate) fn holds(&self, skipped: &[&str]) {
         assert_eq!(self.code, Some(0), "{} {}", self.report, self.stderr);
         assert_eq!(self.report["verdict"], "holds");
         for name in NAMES {
@@ -43,7 +43,7 @@ impl Audited {
     }
 
     /// That it does not, and this is among the faults.
-    pub(super) fn has(&self, class: &str, index: Option<u64>, word: &str) {
+    pub(crate) fn has(&self, class: &str, index: Option<u64>, word: &str) {
         assert_eq!(self.code, Some(1), "{} {}", self.report, self.stderr);
         let faults = self.report["faults"].as_array().expect("faults");
         let found = faults.iter().any(|fault| {
@@ -65,7 +65,7 @@ const NAMES: [&str; 7] = [
     "decisions",
 ];
 
-pub(super) fn audit(log: &str, policy: &Path, more: &[&str]) -> Audited {
+pub(crate) fn audit(log: &str, policy: &Path, more: &[&str]) -> Audited {
     let output = clean(countersign())
         .args(["audit", log, "--json", "--policy"])
         .arg(policy)
@@ -81,14 +81,14 @@ pub(super) fn audit(log: &str, policy: &Path, more: &[&str]) -> Audited {
 }
 
 /// A log in a folder, whose key the test holds: a copy that its operator has made.
-pub(super) struct Copy {
-    pub(super) folder: PathBuf,
-    pub(super) signer: NoteSigner,
-    pub(super) leaves: Vec<Vec<u8>>,
+pub(crate) struct Copy {
+    pub(crate) folder: PathBuf,
+    pub(crate) signer: NoteSigner,
+    pub(crate) leaves: Vec<Vec<u8>>,
 }
 
 impl Copy {
-    pub(super) fn of(rig: &Rig, folder: &str) -> Copy {
+    pub(crate) fn of(rig: &Rig, folder: &str) -> Copy {
         let pem = std::fs::read_to_string(rig.account("log.key")).expect("log.key");
         let key = countersign_verifier::key::PrivateKey::parse(&pem).expect("the log's key");
         let countersign_verifier::key::PrivateKey::Ed25519(secret) = key else {
@@ -103,18 +103,18 @@ impl Copy {
         copy
     }
 
-    pub(super) fn log(&self) -> &str {
+    pub(crate) fn log(&self) -> &str {
         self.folder.to_str().expect("UTF-8")
     }
 
-    pub(super) fn put(&self, path: &str, bytes: &[u8]) {
+    pub(crate) fn put(&self, path: &str, bytes: &[u8]) {
         let path = self.folder.join(path);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         std::fs::write(path, bytes).expect("a file");
     }
 
     /// Writes bundles, tiles and a signed checkpoint anew.
-    pub(super) fn publish(&self) {
+    pub(crate) fn publish(&self) {
         let _ = std::fs::remove_dir_all(&self.folder);
         let size = self.leaves.len() as u64;
         let mut row: Vec<Hash> = self.leaves.iter().map(|leaf| leaf_hash(leaf)).collect();
@@ -141,7 +141,7 @@ impl Copy {
         self.sign("localhost/dev", size, root);
     }
 
-    pub(super) fn sign(&self, origin: &str, size: u64, root: Hash) {
+    pub(crate) fn sign(&self, origin: &str, size: u64, root: Hash) {
         let text = format!("{origin}\n{size}\n{}\n", root.to_base64());
         self.put(
             "checkpoint",

@@ -1,7 +1,7 @@
 //! What each noun does, over HTTP, as the design has it. A file a noun.
 
 mod accounts;
-mod audit;
+pub mod audit;
 mod between;
 mod blobs;
 mod board;
@@ -12,6 +12,7 @@ mod configured;
 mod disks;
 mod duplicates;
 mod evidence;
+pub mod export;
 mod gossip;
 mod heads;
 mod hostile;
@@ -21,6 +22,7 @@ mod lifecycle;
 mod log_read;
 mod mcp;
 mod ndjson;
+mod nouns;
 mod oauth;
 mod operations;
 mod pins;

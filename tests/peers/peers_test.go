@@ -108,6 +108,52 @@ func readLog(t *testing.T, args ...string) map[string]any {
 	return found
 }
 
+// fsckLog demands that Tessera's fsck finds nothing.
+func fsckLog(t *testing.T, args ...string) (held map[string]any) {
+	t.Helper()
+	stdout, stderr, code := run(t, "fscklog", args...)
+	if code != 0 {
+		t.Fatalf("fscklog: exit %d: %s", code, stderr)
+	}
+	if err := json.Unmarshal([]byte(stdout), &held); err != nil {
+		t.Fatalf("fscklog: %v in %q", err, stdout)
+	}
+	return held
+}
+
+func TestFsckFindsDamage(t *testing.T) {
+	flip := func(b []byte) []byte { b[len(b)-1] ^= 1; return b }
+	for _, file := range []string{"tile/entries/000", "tile/0/000", "tile/1/000.p/1", "checkpoint"} {
+		dir := filepath.Join(t.TempDir(), "log")
+		w := writeLog(t, dir, "-entries", "300")
+		change(t, filepath.Join(dir, file), flip)
+		if _, stderr, code := run(t, "fscklog", dir, w.VKey); code != 1 {
+			t.Errorf("%s: exit %d, %s", file, code, stderr)
+		}
+	}
+}
+
+func TestRekorEntries(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	w := writeLog(t, dir, "-rekor", "-entries", "3")
+	fsckLog(t, dir, w.VKey)
+	raw, err := os.ReadFile(filepath.Join(dir, "tile/entries/000.p/3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		size := int(raw[0])<<8 | int(raw[1])
+		var entry struct {
+			APIVersion, Kind string
+			Spec             map[string]any
+		}
+		if err := json.Unmarshal(raw[2:2+size], &entry); err != nil || entry.APIVersion != "0.0.2" || len(entry.Spec) != 1 {
+			t.Errorf("%v in %s", err, raw[2:2+size])
+		}
+		raw = raw[2+size:]
+	}
+}
+
 func TestWrittenLogsAreRead(t *testing.T) {
 	for _, c := range []struct{ size, bundles, tiles, proofs float64 }{
 		{0, 0, 0, 0},
@@ -142,6 +188,11 @@ func TestWrittenLogsAreRead(t *testing.T) {
 			}
 			if c.size > 0 && found["consistency_checked"].(float64) < 1 {
 				t.Error("no consistency proof checked")
+			}
+			for _, log := range []string{read[0], dir} {
+				if held := fsckLog(t, log, w.VKey); held["size"] != c.size {
+					t.Errorf("fsck of %s: %v", log, held)
+				}
 			}
 		})
 	}

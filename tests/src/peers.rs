@@ -8,7 +8,13 @@ use std::{
 
 mod witnesses;
 
-use crate::rig::{NDJSON, Rig, receipt, receipts, verify, workspace};
+use crate::{
+    e2e::{
+        audit::audit,
+        export::{Web, export, text as utf8},
+    },
+    rig::{NDJSON, Rig, receipt, receipts, verify, workspace},
+};
 use countersign_verifier::{
     hash::{Hash, leaf_hash},
     policy::Policy,
@@ -33,7 +39,7 @@ fn tools() -> Option<&'static Path> {
             .current_dir(workspace().join("tests/peers"))
             .args(["build", "-o"])
             .arg(&folder)
-            .args(["./cmd/readlog", "./cmd/writelog"])
+            .args(["./cmd/fscklog", "./cmd/readlog", "./cmd/writelog"])
             .status()
             .expect("go runs");
         assert!(status.success(), "go build: {status}");
@@ -85,6 +91,12 @@ fn foreign_readers_read_the_whole_log() {
             "{read}"
         );
         assert!(read["inclusion_checked"].as_u64() >= Some(to), "{read}");
+        is_held_by_fsck(
+            tools,
+            &format!("{}/log/dev", rig.service.url),
+            &rig.service.vkey,
+            to,
+        );
     }
     // Another key, or another size, is not read: the reader looks.
     for (size, vkey) in [
@@ -107,6 +119,102 @@ fn foreign_readers_read_the_whole_log() {
             Some(0),
             "{size} {vkey}"
         );
+    }
+}
+
+/// Tessera's own fsck finds nothing in a log of this size.
+fn is_held_by_fsck(tools: &Path, log: &str, vkey: &str, size: u64) {
+    let output = Command::new(tools.join("fscklog"))
+        .args([log, vkey])
+        .output();
+    assert_eq!(success(&output.expect("fscklog runs"))["size"], size);
+}
+
+#[test]
+fn foreign_readers_read_a_static_copy() {
+    let Some(tools) = tools() else { return };
+    let mut rig = Rig::up();
+    let (dest, dir) = (rig.scratch().join("www"), utf8(rig.dir()).to_owned());
+    let web = {
+        std::fs::create_dir(&dest).expect("a folder");
+        Web::of(&dest)
+    };
+    // Each size grows out of the one before, with its partial tiles still there.
+    for to in [1_u64, 255, 256, 257, 700] {
+        crate::e2e::export::fill(&mut rig, to);
+        assert_eq!(export(&dest, &["--dir", &dir]).done()["size"], to);
+        for log in [web.url.as_str(), utf8(&dest)] {
+            is_held_by_fsck(tools, log, &rig.service.vkey, to);
+        }
+        let output = Command::new(tools.join("readlog"))
+            .args(["-size", &to.to_string(), &web.url, &rig.service.vkey])
+            .output();
+        assert_eq!(success(&output.expect("readlog runs"))["entries"], to);
+    }
+    // What our own audit would find, fsck finds too: it looks.
+    let tile = dest.join("tile/0/001");
+    let mut bytes = std::fs::read(&tile).expect("a tile");
+    bytes[0] ^= 1;
+    std::fs::write(&tile, bytes).expect("a tile");
+    let output = Command::new(tools.join("fscklog"))
+        .args([utf8(&dest), &rig.service.vkey])
+        .output();
+    assert_eq!(output.expect("fscklog runs").status.code(), Some(1));
+}
+
+/// A log that Tessera's POSIX driver writes, with a policy that names it.
+fn foreign_log(tools: &Path, folder: &Path, args: &[&str]) -> (PathBuf, PathBuf, Value) {
+    let (log, proofs) = (folder.join("log"), folder.join("proofs"));
+    let output = Command::new(tools.join("writelog"))
+        .args(["-origin", "log.example.com/peer", "-index", "0", "-dir"])
+        .arg(&log)
+        .arg("-proofs")
+        .arg(&proofs)
+        .args(args)
+        .output();
+    let made = success(&output.expect("writelog runs"));
+    (log, proofs.join("policy"), made)
+}
+
+#[test]
+fn the_audit_passes_logs_of_a_foreign_writer_and_their_mirrors() {
+    let Some(tools) = tools() else { return };
+    // Rekor v2 is Tessera, too: what is its own is the form of the entries.
+    for args in [
+        &["-entries", "1"][..],
+        &["-entries", "256"],
+        &["-entries", "700"],
+        &["-entries", "300", "-rekor"],
+    ] {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let (log, policy, made) = foreign_log(tools, home.path(), args);
+        let web = Web::of(&log);
+        let mirror = home.path().join("mirror");
+        let mirrored = export(&mirror, &[&web.url, "--policy", utf8(&policy)]);
+        assert_eq!(mirrored.done()["size"], made["size"]);
+        let skipped = ["witnesses", "leaves", "signatures", "decisions"];
+        for place in [web.url.as_str(), utf8(&log), utf8(&mirror)] {
+            let audited = audit(place, &policy, &[]);
+            audited.holds(&skipped);
+            assert_eq!(
+                (&audited.report["size"], &audited.report["root"]),
+                (&made["size"], &made["root"])
+            );
+        }
+        // `--replay` asks for nothing that such a log has not; a changed entry is found and named.
+        audit(utf8(&log), &policy, &["--replay"]).holds(&skipped);
+        let size = made["size"].as_u64().expect("a size");
+        is_held_by_fsck(tools, utf8(&mirror), text(&made["vkey"]), size);
+        let bundle = if size < 256 {
+            format!("000.p/{size}")
+        } else {
+            "000".into()
+        };
+        let file = log.join("tile/entries").join(bundle);
+        let mut bytes = std::fs::read(&file).expect("a bundle");
+        bytes[2] ^= 1;
+        std::fs::write(&file, bytes).expect("a bundle");
+        audit(utf8(&log), &policy, &[]).has("entry", Some(0), "not the entry whose hash stands in");
     }
 }
 

@@ -24,6 +24,7 @@ use crate::{
     files,
     foreign::Foreign,
     state::board::file,
+    tools::nouns,
 };
 
 /// Read a whole log and judge it: root, tiles, witnesses, and in a log of Countersign every leaf and every signature
@@ -60,6 +61,11 @@ pub struct AuditArgs {
     /// holds. With - it goes to standard output, and the report to standard error
     #[arg(long, value_name = "FILE", requires = "replay")]
     board: Option<PathBuf>,
+    /// Write all that the replayed leaves make (sessions, leases, items, identities, tokens by hash, settings, policy, heads), as
+    /// countersign.state/1: a line of JSON a thing, as the tools that list say it at that size. Only where the log holds. With - it
+    /// goes to standard output, and the report to standard error
+    #[arg(long, value_name = "FILE", requires = "replay")]
+    nouns: Option<PathBuf>,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
@@ -90,13 +96,16 @@ Examples:
   countersign audit https://log.example.com/log/dev --policy policy --replay \\
       --state log.audit
   countersign audit https://log.example.com/log/dev --policy policy --replay \\
-      --at 5000 --board board.jsonl";
+      --at 5000 --board board.jsonl --nouns state.jsonl";
 
 /// Runs it.
 ///
 /// # Errors
 /// A file or an address that cannot be used, or a log that cannot be reached.
 pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
+    if [&args.board, &args.nouns].iter().all(|to| is_stdout(to)) {
+        bail!("--board and --nouns cannot both go to standard output");
+    }
     let eras = read_policy(&args.policy).map_err(|why| anyhow!(why))?;
     let reading = ReadingArgs::new(args.log_token.clone(), args.account.clone());
     let Some((dir, names)) = reading.accounts(&args.log)? else {
@@ -104,11 +113,13 @@ pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     };
     match names.as_slice() {
         [] => bail!("{} is a data directory without an account", args.log),
-        [_, _, ..] if args.state.is_some() || args.board.is_some() => bail!(
-            "--state keeps one audit, and --board writes one board; {} has several accounts, {}: name one with --account",
-            args.log,
-            names.join(", ")
-        ),
+        [_, _, ..] if args.state.is_some() || args.board.is_some() || args.nouns.is_some() => {
+            bail!(
+                "--state, --board and --nouns are of one log; {} has several accounts, {}: name one with --account",
+                args.log,
+                names.join(", ")
+            )
+        }
         names => {
             let mut codes = Vec::new();
             for name in names {
@@ -154,32 +165,51 @@ fn one(args: &AuditArgs, eras: &Eras, log: &Foreign) -> anyhow::Result<u8> {
         Outcome::DoesNotHold => REFUSED,
         Outcome::CannotTell => UNKNOWN,
     };
-    let board = match (&args.board, &report.replayed) {
-        (Some(file), Some(replayed)) if code == 0 => Some(Board::write(replayed, file)?),
-        _ => None,
-    };
-    print(args, &report, board.as_ref())?;
-    if args.board.is_some() && board.is_none() {
-        out::note("no board was written: there is none but of a log of Countersign that holds");
+    let replayed = report.replayed.as_ref().filter(|_| code == 0);
+    let mut files = Vec::new();
+    for (what, to) in [(BOARD, &args.board), (NOUNS, &args.nouns)] {
+        if let (Some(to), Some(replayed)) = (to, replayed) {
+            files.push(Written::new(what, replayed, to)?);
+        }
+    }
+    print(args, &report, &files)?;
+    if replayed.is_none() && (args.board.is_some() || args.nouns.is_some()) {
+        out::note(
+            "no board and no state was written: there is none but of a log of Countersign that holds",
+        );
         // What was asked for is not there, even where nothing is wrong with the log.
         return Ok(if code == 0 { UNKNOWN } else { code });
     }
     Ok(code)
 }
 
-/// The board that a replay came to, as it was written.
-struct Board {
-    items: usize,
+fn is_stdout(to: &Option<PathBuf>) -> bool {
+    to.as_ref().is_some_and(|to| to.as_os_str() == "-")
+}
+
+/// What a file is of, as the report names it, and what it counts.
+type What = (&'static str, &'static str);
+const BOARD: What = ("board", "items");
+const NOUNS: What = ("nouns", "rows");
+
+/// A file of what a replay came to, as it was written.
+struct Written {
+    what: What,
+    count: u64,
     sha256: String,
     size: u64,
     /// In hexadecimal, as `board_export` says it.
     root: String,
 }
 
-impl Board {
-    fn write(replayed: &Replayed, to: &Path) -> anyhow::Result<Board> {
-        let board = &replayed.state.board;
-        let content = file::write(board);
+impl Written {
+    fn new(what: What, replayed: &Replayed, to: &Path) -> anyhow::Result<Written> {
+        let (content, count) = if what == BOARD {
+            let board = &replayed.state.board;
+            (file::write(board), board.len() as u64)
+        } else {
+            nouns::write(&replayed.state, &replayed.root)
+        };
         if to.as_os_str() == "-" {
             let written = Out::stdout().bytes(content.as_bytes());
             written.context("standard output")?;
@@ -187,8 +217,9 @@ impl Board {
             files::replace(to, content.as_bytes(), files::PUBLIC)
                 .with_context(|| to.display().to_string())?;
         }
-        Ok(Board {
-            items: board.len(),
+        Ok(Written {
+            what,
+            count,
             sha256: sha256(content.as_bytes()).to_hex(),
             size: replayed.size,
             root: replayed.root.to_hex(),
@@ -196,23 +227,25 @@ impl Board {
     }
 }
 
-fn print(args: &AuditArgs, report: &Report, board: Option<&Board>) -> anyhow::Result<()> {
+fn print(args: &AuditArgs, report: &Report, files: &[Written]) -> anyhow::Result<()> {
     let text = if args.json {
         let mut row = report.to_json();
-        if let Some(board) = board {
-            row["board"] = json!({"items": board.items, "sha256": board.sha256, "size": board.size, "root": board.root});
+        for file in files {
+            let (name, counts) = file.what;
+            row[name] = json!({counts: file.count, "sha256": file.sha256, "size": file.size, "root": file.root});
         }
         format!("{row}\n")
     } else {
-        let told = board.map(|board| {
+        let told = files.iter().map(|file| {
+            let (name, counts) = file.what;
             format!(
-                "board of {} items as of {} leaves, root {}, sha256 {}\n",
-                board.items, board.size, board.root, board.sha256
+                "{name} of {} {counts} as of {} leaves, root {}, sha256 {}\n",
+                file.count, file.size, file.root, file.sha256
             )
         });
-        report.to_lines() + &told.unwrap_or_default()
+        report.to_lines() + &told.collect::<String>()
     };
-    if args.board.as_ref().is_some_and(|to| to.as_os_str() == "-") {
+    if is_stdout(&args.board) || is_stdout(&args.nouns) {
         out::note(text.trim_end());
         return Ok(());
     }

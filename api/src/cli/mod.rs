@@ -17,6 +17,7 @@ mod config;
 mod demo;
 mod enrol;
 mod evidence;
+mod export;
 mod foreign;
 mod fork;
 mod head;
@@ -95,6 +96,7 @@ enum Command {
     Succeed(succeed::SucceedArgs),
     Witness(witness::WitnessArgs),
     Audit(audit::AuditArgs),
+    Export(export::ExportArgs),
     Fork(fork::Fork),
     Head(head::HeadArgs),
     Pin(pin::PinArgs),
@@ -175,6 +177,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Succeed(args) => succeed::run(&args),
         Command::Witness(args) => Ok(witness::run(&args)),
         Command::Audit(args) => audit::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Fork(args) => Ok(fork::run(&args)),
         Command::Head(args) => head::run(&args),
         Command::Pin(args) => pin::run(&args),

@@ -65,8 +65,8 @@ pub struct Entries {
     width: u16,
 }
 
-/// Bundles that are on their way, in order, each with its tile.
-pub struct Ahead(Vec<JoinHandle<Result<Piece, ForeignError>>>);
+/// What is on its way, in the order in which it was asked for.
+pub struct Ahead<T = Piece>(Vec<JoinHandle<Result<T, ForeignError>>>);
 
 impl Foreign {
     /// The log under a URL's prefix, or in a folder of static tiles. Connects to nothing yet.
@@ -152,9 +152,24 @@ impl Foreign {
         Ahead(bundles.into_iter().map(fetch).collect())
     }
 
+    /// The same without the tiles.
+    #[must_use]
+    pub fn entries_ahead(&self, bundles: impl IntoIterator<Item = Bundle>) -> Ahead<Entries> {
+        let fetch = |bundle| {
+            let (place, requests) = (self.place.clone(), self.requests.clone());
+            self.runtime.spawn(async move {
+                // OK because nobody closes it.
+                let permit = requests.acquire().await;
+                let _permit = permit.expect("Foreign::entries_ahead: open");
+                place.bundle(bundle).await
+            })
+        };
+        Ahead(bundles.into_iter().map(fetch).collect())
+    }
+
     /// Waits for them: up to the first that cannot be had, with why.
     #[must_use]
-    pub fn arrived(&self, ahead: Ahead) -> (Vec<Piece>, Option<ForeignError>) {
+    pub fn arrived<T>(&self, ahead: Ahead<T>) -> (Vec<T>, Option<ForeignError>) {
         let mut all = Vec::with_capacity(ahead.0.len());
         for fetching in ahead.0 {
             // OK because a fetch does not panic, and nobody aborts it.
@@ -256,6 +271,13 @@ impl Entries {
         let mut entries = parse_bundle(&self.bytes, self.held).expect("Entries::list");
         entries.truncate(usize::from(self.width));
         entries
+    }
+
+    /// The same with their lengths: the bundle as wide as it was asked for.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        let length = self.list().iter().map(|entry| 2 + entry.len()).sum();
+        &self.bytes[..length]
     }
 }
 

@@ -9,6 +9,7 @@ use super::{Done, Handler, Hints, Tool, View, define::schema, page};
 use crate::{
     error::{Code, Problem},
     state::{
+        State,
         lease::{Acquire, Lease, Release, Renew, Resource, parse_id},
         session,
         verb::arguments,
@@ -237,7 +238,12 @@ pub(super) fn grant(done: &Done<'_>) -> Option<Grant> {
 
 /// A lease as answers show it.
 pub(super) fn held(view: &View<'_>, lease: &Lease) -> Held {
-    let ends = view.state.lease_ends(lease);
+    row(view.state, view.now_ms, lease)
+}
+
+/// The same in this state, at this log time.
+pub(super) fn row(state: &State, now_ms: u64, lease: &Lease) -> Held {
+    let ends = state.lease_ends(lease);
     Held {
         lease_id: lease.id(),
         resource: lease.resource.clone(),
@@ -258,7 +264,7 @@ pub(super) fn held(view: &View<'_>, lease: &Lease) -> Held {
         expires_at: spell(ends),
         expires_in_ms: match lease.ended {
             Some(_) => 0,
-            None => ends.saturating_sub(view.now_ms),
+            None => ends.saturating_sub(now_ms),
         },
         reason: lease.reason.clone(),
         how: lease.ended.map(|ended| ended.how.name().into()),

@@ -11,6 +11,7 @@ pub mod identity;
 pub mod lease;
 pub mod log_read;
 mod near;
+pub mod nouns;
 mod offered;
 pub mod page;
 pub mod policy;

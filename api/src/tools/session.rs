@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+pub(super) use look::row_at;
 pub use look::{GET, LIST};
 use look::{Row, row};
 
@@ -19,7 +20,7 @@ use crate::{
     error::Problem,
     seat::OWNER_SEAT,
     state::{
-        Identity,
+        Identity, State,
         session::{Checkin, Checkout, Heartbeat, Session, parse_id},
         verb::arguments,
     },
@@ -167,7 +168,9 @@ pub(super) fn begun(done: &Done<'_>) -> Option<Begun> {
         expires_in_ms: expires.0.saturating_sub(done.view.now_ms),
         heartbeat_every_s: (expires.0.saturating_sub(done.at) / 3_000).max(1),
         clock_skew_ms: signed(clock.0) - signed(done.at),
-        leases: session.map_or_else(Vec::new, |session| held(&done.view, session)),
+        leases: session.map_or_else(Vec::new, |session| {
+            held(done.view.state, done.view.now_ms, session)
+        }),
         pending: pending(&done.view, Some(done.by)),
     })
 }
@@ -177,9 +180,11 @@ fn signed(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX)
 }
 
-fn held(view: &View<'_>, session: &Session) -> Vec<Held> {
-    let leases = view.state.leases.of(session.index);
-    leases.map(|lease| lease::held(view, lease)).collect()
+fn held(state: &State, now_ms: u64, session: &Session) -> Vec<Held> {
+    let leases = state.leases.of(session.index);
+    leases
+        .map(|lease| lease::row(state, now_ms, lease))
+        .collect()
 }
 
 /// The board items that an identity holds a lease on.
@@ -240,7 +245,7 @@ fn going(view: &View<'_>, session: &Session, logged: bool) -> Value {
         session_id: session.id(),
         expires_at: spell(session.expires),
         expires_in_ms: session.expires.saturating_sub(view.now_ms),
-        leases: held(view, session),
+        leases: held(view.state, view.now_ms, session),
         pending: pending(view, Some(session.identity)),
         logged,
     };

@@ -13,8 +13,9 @@ use super::{
 use crate::{
     error::{Code, Problem},
     state::{
+        State,
         identity::is_name,
-        token::{New, Revoke},
+        token::{New, Revoke, Token},
         verb::arguments,
     },
 };
@@ -106,16 +107,20 @@ fn list(view: &View<'_>, asked: &Value) -> Result<Value, Problem> {
     let rows: Vec<_> = view.state.tokens.page(after, limit).collect();
     let full = (rows.len() == limit).then(|| rows.last()).flatten();
     let next = view.next(full.map(|(hash, _)| hash.to_hex()));
-    let row = |(hash, token): &(&Hash, &crate::state::token::Token)| {
-        json!({
-            "token_sha256": hash.to_hex(),
-            "identity": token.identity.to_string(),
-            "name": view.state.identities.get(&token.identity).map(|identity| identity.name.as_str()),
-            "index": token.index,
-            "expires_at": token.expires.map(|ms| Millis(ms).to_string()),
-            "revoked_index": token.revoked,
-            "good": token.is_good(view.now_ms),
-        })
-    };
+    let row = |(hash, token): &(&Hash, &Token)| row(view.state, view.now_ms, hash, token);
     Ok(json!({"tokens": rows.iter().map(row).collect::<Vec<_>>(), "next": next}))
+}
+
+/// A token as answers show it, in this state and at this log time.
+pub(super) fn row(state: &State, now_ms: u64, hash: &Hash, token: &Token) -> Value {
+    let whose = state.identities.get(&token.identity);
+    json!({
+        "token_sha256": hash.to_hex(),
+        "identity": token.identity.to_string(),
+        "name": whose.map(|identity| identity.name.as_str()),
+        "index": token.index,
+        "expires_at": token.expires.map(|ms| Millis(ms).to_string()),
+        "revoked_index": token.revoked,
+        "good": token.is_good(now_ms),
+    })
 }

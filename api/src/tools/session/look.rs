@@ -8,6 +8,7 @@ use super::{held, spell};
 use crate::{
     error::{Code, Problem},
     state::{
+        State,
         session::{Harness, Session, parse_id},
         verb::arguments,
     },
@@ -24,7 +25,7 @@ struct Get {
 
 /// A session as answers show it.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Row {
+pub(in crate::tools) struct Row {
     /// Which.
     session_id: String,
     /// Whose it is.
@@ -129,7 +130,12 @@ pub const LIST: Tool = Tool {
 
 /// A session as answers show it.
 pub(super) fn row(view: &View<'_>, session: &Session) -> Row {
-    let name = view.state.identities.get(&session.identity);
+    row_at(view.state, view.now_ms, session)
+}
+
+/// The same in this state, at this log time.
+pub(in crate::tools) fn row_at(state: &State, now_ms: u64, session: &Session) -> Row {
+    let name = state.identities.get(&session.identity);
     let ended = session.ended.as_ref();
     Row {
         session_id: session.id(),
@@ -147,7 +153,7 @@ pub(super) fn row(view: &View<'_>, session: &Session) -> Row {
         expires_at: spell(session.expires),
         expires_in_ms: match ended {
             Some(_) => 0,
-            None => session.expires.saturating_sub(view.now_ms),
+            None => session.expires.saturating_sub(now_ms),
         },
         resumed: session.resumed.map(crate::state::session::id),
         note: session.note.clone(),
@@ -155,7 +161,7 @@ pub(super) fn row(view: &View<'_>, session: &Session) -> Row {
         outcome: ended.and_then(|ended| ended.outcome.clone()),
         ended_at: ended.map(|ended| spell(ended.at)),
         ended_index: ended.map(|ended| ended.index),
-        leases: held(view, session),
+        leases: held(state, now_ms, session),
     }
 }
 

@@ -1,6 +1,6 @@
 // Command writelog makes a static log with Tessera's POSIX driver, and proofs of it, for a foreign verifier to read.
 //
-//	writelog -dir DIR -entries N -seed HEX -origin NAME [-leaves DIR] [-proofs DIR] [-index I,J…] [-policy FILE]
+//	writelog -dir DIR -entries N -seed HEX -origin NAME [-rekor | -leaves DIR] [-proofs DIR] [-index I,J…] [-policy FILE]
 //	writelog -vectors FILE -seed HEX [-vector-count N] [-vector-size-max N]
 //
 // The first form prints one line of JSON {vkey, origin, size, root}; the second writes proof vectors
@@ -37,6 +37,7 @@ type options struct {
 	entries                            uint64
 	seed, policy                       []byte // policy: nil without one
 	vectors                            string
+	rekor                              bool
 	vectorCount                        int
 	vectorSizeMax                      int64
 }
@@ -53,6 +54,7 @@ func main() {
 	flag.StringVar(&opts.dir, "dir", "", "directory of the log to write; must be absent or empty")
 	flag.Uint64Var(&opts.entries, "entries", 256, "number of entries")
 	flag.StringVar(&opts.origin, "origin", "example.com/peer", "origin and key name")
+	flag.BoolVar(&opts.rekor, "rekor", false, "entries in the form in which Rekor v2 logs them, in place of made-up ones")
 	flag.StringVar(&opts.leaves, "leaves", "", "folder of <index>.leaf files to log in place of made-up entries")
 	flag.StringVar(&opts.proofs, "proofs", "", "folder for <index>.tlog-proof, <index>.leaf and policy")
 	flag.StringVar(&opts.index, "index", "", "indexes to prove, separated by commas (default: the first, the last and those at tile edges)")
@@ -115,6 +117,9 @@ func run(ctx context.Context, opts *options) error {
 }
 
 func entriesOf(opts *options) ([][]byte, error) {
+	if opts.rekor {
+		return rekorEntries(opts.entries)
+	}
 	if opts.leaves == "" {
 		entries := make([][]byte, opts.entries)
 		for i := range entries {
