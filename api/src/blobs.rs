@@ -29,7 +29,7 @@ use crate::{
     state::Erased,
 };
 pub use download::Download;
-pub use look::look;
+pub use look::{look, whole};
 pub use upload::{Kept, Upload};
 use usage::Usage;
 

@@ -58,6 +58,15 @@ pub enum LockError {
         /// Its process number, or what could be learned of it.
         holder: String,
     },
+    /// It is a backup.
+    #[error(
+        "{} is a backup, which nothing may change and nobody serves: `countersign restore` makes a data directory of it",
+        dir.display()
+    )]
+    Backup {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The lock file could not be opened or written.
     #[error("{}: {source}", path.display())]
     Io {
@@ -85,6 +94,12 @@ impl DataDir {
     #[must_use]
     pub fn config(&self) -> PathBuf {
         self.root.join("config.toml")
+    }
+
+    /// `backup.json`, which only a backup has.
+    #[must_use]
+    pub fn backup_json(&self) -> PathBuf {
+        self.root.join("backup.json")
     }
 
     /// `owner.key`, PEM: the owner's private key, where it is kept on this machine.
@@ -166,6 +181,12 @@ impl DataDir {
     /// # Errors
     /// [`LockError::InUse`] naming the holder.
     pub fn lock(&self) -> Result<Held, LockError> {
+        // Served as it lies, a copy would sign a second history.
+        if self.backup_json().exists() {
+            return Err(LockError::Backup {
+                dir: self.root.clone(),
+            });
+        }
         let path = self.root.join("lock");
         let failed = |source| LockError::Io {
             path: path.clone(),

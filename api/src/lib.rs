@@ -15,6 +15,8 @@ pub mod app;
 #[cfg(feature = "service")]
 pub mod audit;
 #[cfg(feature = "service")]
+pub mod backup;
+#[cfg(feature = "service")]
 pub mod bench;
 #[cfg(feature = "service")]
 pub mod blobs;

@@ -66,7 +66,7 @@ impl ServiceError {
     pub fn exit_code(&self) -> u8 {
         match self {
             ServiceError::Lock(LockError::InUse { .. }) => 4,
-            ServiceError::Lock(LockError::Io { .. })
+            ServiceError::Lock(LockError::Io { .. } | LockError::Backup { .. })
             | ServiceError::Config(_)
             | ServiceError::Listen { .. }
             | ServiceError::Witnesses(LocalError::Taken { .. } | LocalError::Wrong { .. })

@@ -13,7 +13,7 @@ use crate::rig::{Answer, Call, Http, Rig, key, receipt, verify};
 const SALT: [u8; 32] = [5; 32];
 const MIB: usize = 1 << 20;
 
-fn named(body: &[u8]) -> String {
+pub(super) fn named(body: &[u8]) -> String {
     commitment(&SALT, body).to_hex()
 }
 
@@ -22,7 +22,7 @@ fn bearer(token: &str) -> String {
 }
 
 /// With the owner's token, under the salt of these tests.
-fn put(http: &mut Http, token: &str, body: &[u8]) -> Answer {
+pub(super) fn put(http: &mut Http, token: &str, body: &[u8]) -> Answer {
     put_at(http, "/v1/blobs", token, body)
 }
 
@@ -36,7 +36,7 @@ fn put_at(http: &mut Http, target: &str, token: &str, body: &[u8]) -> Answer {
     http.send("POST", target, &headers, body)
 }
 
-fn get(http: &mut Http, token: &str, commitment: &str) -> Answer {
+pub(super) fn get(http: &mut Http, token: &str, commitment: &str) -> Answer {
     let token = bearer(token);
     let target = format!("/v1/blobs/{commitment}");
     http.send("GET", &target, &[("authorization", &token)], b"")

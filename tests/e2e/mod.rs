@@ -2,6 +2,7 @@
 
 mod accounts;
 pub mod audit;
+mod backup;
 mod between;
 mod blobs;
 mod board;

@@ -174,7 +174,7 @@ pub fn mirror(service: &Service, to: &Path) -> Checkpoint {
     head
 }
 
-fn read_only(service: &Service) -> Option<String> {
+pub fn read_only(service: &Service) -> Option<String> {
     let health = service.http().get("/health").json();
     let why = health["accounts"][0]["read_only"].as_str();
     why.map(str::to_owned)

@@ -437,13 +437,13 @@ fn a_mark_of_what_was_published_that_is_gone_or_ruined() {
 }
 
 /// A small file system of its own.
-struct Disk {
+pub struct Disk {
     folder: TempDir,
 }
 
 impl Disk {
     /// `None` where the system does not let us: said, not passed over in silence.
-    fn of(mib: u64) -> Option<Disk> {
+    pub fn of(mib: u64) -> Option<Disk> {
         let folder = tempfile::tempdir().unwrap();
         let size = std::ffi::CString::new(format!("size={mib}m")).unwrap();
         match mount(
@@ -461,7 +461,7 @@ impl Disk {
         }
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 }

@@ -1,8 +1,11 @@
 //! What an account's files say, before its store is opened.
 
-use std::path::PathBuf;
-
-use countersign_verifier::{base64, key::PrivateKey, vkey::NoteSigner};
+use countersign_verifier::{
+    base64,
+    key::{PrivateKey, PublicKey},
+    predecessor::Predecessor,
+    vkey::{NoteSigner, VerifierKey},
+};
 
 use super::{About, OpenError, private_key, read, signer};
 use crate::{
@@ -48,12 +51,7 @@ impl Parts {
     /// As [`Parts::read`].
     pub fn look(dir: &DataDir, name: &str) -> Result<Parts, OpenError> {
         let files = dir.account(name);
-        let wrong = |path: PathBuf| move |why: String| OpenError::Wrong { path, why };
-        let about: About = serde_json::from_str(&read(files.about())?)
-            .map_err(|e| wrong(files.about())(e.to_string()))?;
-        let owner = opened::spki(&about.owner).map_err(wrong(files.about()))?;
-        let predecessor = about.predecessor.as_ref().map(Before::read).transpose();
-        let predecessor = predecessor.map_err(wrong(files.about()))?;
+        let (about, owner, predecessor) = about(&files)?;
         let log_key = private_key(files.log_key())?;
         let service = private_key(files.service_key())?.public();
         let signer = signer(&about.origin, &log_key, &files)?;
@@ -86,6 +84,45 @@ impl Parts {
             policies,
             signer,
         })
+    }
+
+    /// What the files say where the keys lie elsewhere: the service's key is the one that leaf 0 names, which is told here.
+    ///
+    /// # Errors
+    /// As [`Parts::read`].
+    pub fn without_keys(
+        dir: &DataDir,
+        name: &str,
+        service: Option<&PublicKey>,
+    ) -> Result<(Opened, Policies), OpenError> {
+        let files = dir.account(name);
+        let (about, owner, predecessor) = about(&files)?;
+        let wrong = |why: String| OpenError::Wrong {
+            path: files.log_vkey(),
+            why,
+        };
+        let vkey = read(files.log_vkey())?;
+        let vkey = VerifierKey::parse(vkey.trim()).map_err(|e| wrong(e.to_string()))?;
+        if vkey.name != about.origin {
+            let origin = &about.origin;
+            return Err(wrong(format!(
+                "it is of log {:?}, and account.json says {origin:?}",
+                vkey.name
+            )));
+        }
+        let vkey = vkey.to_string();
+        let policies = Policies::read(&files, &vkey)?;
+        let opened = Opened {
+            origin: about.origin,
+            log_vkey: vkey,
+            // Where there is no leaf 0 yet, nobody compares it.
+            service: service.unwrap_or(&owner).clone(),
+            owner,
+            rules: opened::RULES,
+            epoch: about.epoch,
+            predecessor,
+        };
+        Ok((opened, policies))
     }
 
     /// The key of the service identity: another copy at each call, because it is wiped when dropped.
@@ -127,4 +164,19 @@ impl Parts {
     pub fn ledger(&self) -> Result<Ledger, OpenError> {
         Ok(Ledger::new(self.opened.clone(), self.service()?))
     }
+}
+
+/// What `account.json` says.
+fn about(files: &AccountDir) -> Result<(About, PublicKey, Option<Predecessor>), OpenError> {
+    let path = files.about();
+    let wrong = |why: String| OpenError::Wrong {
+        path: path.clone(),
+        why,
+    };
+    let about: About =
+        serde_json::from_str(&read(path.clone())?).map_err(|e| wrong(e.to_string()))?;
+    let owner = opened::spki(&about.owner).map_err(wrong)?;
+    let predecessor = about.predecessor.as_ref().map(Before::read).transpose();
+    let predecessor = predecessor.map_err(wrong)?;
+    Ok((about, owner, predecessor))
 }

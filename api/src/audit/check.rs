@@ -41,6 +41,8 @@ pub struct Plan<'a> {
     pub store: (&'a Path, &'a Path),
     /// What the running service holds.
     pub live: Option<Live>,
+    /// Whether the private keys lie elsewhere, as those of a backup do.
+    pub keys_elsewhere: bool,
     /// The clock, POSIX seconds.
     pub now_s: Option<u64>,
     /// Told of leaves done, and of all.
@@ -78,8 +80,12 @@ pub fn run(plan: &Plan<'_>) -> Result<Report, CheckError> {
     let text = std::fs::read_to_string(&path).map_err(|e| unusable(&e))?;
     let vkey = VerifierKey::parse(text.trim()).map_err(|e| unusable(&e))?;
     let mut faults = Faults::default();
-    let files = files::read(plan.files, &vkey, &mut faults);
+    let files = match plan.keys_elsewhere {
+        true => None,
+        false => files::read(plan.files, &vkey, &mut faults),
+    };
     let mut looked = Looked::new(&vkey.name);
+    looked.keys_elsewhere = plan.keys_elsewhere;
     let shared = Shared::new(CACHE_BYTES, CACHE_BYTES);
     let (folder, mark) = plan.store;
     let store = match RocksStore::open_behind(folder, mark, &shared, false) {
@@ -106,15 +112,16 @@ pub fn run(plan: &Plan<'_>) -> Result<Report, CheckError> {
     let whole = found.tree.is_some();
     let state = leaves.finish(whole, &mut looked);
     let mut faults = leaves.faults;
-    if let Some(files) = &files {
-        files::compare(files, &state, &mut faults);
-        published(
-            &found,
-            &files.policies.judges,
-            plan.now_s,
-            &state,
-            &mut faults,
-        );
+    let judges = match files {
+        Some(files) => {
+            files::compare(&files, &state, &mut faults);
+            Some(files.policies.judges)
+        }
+        None if plan.keys_elsewhere => files::compare_without_keys(plan.files, &state, &mut faults),
+        None => None,
+    };
+    if let Some(judges) = &judges {
+        published(&found, judges, plan.now_s, &state, &mut faults);
     }
     let mut fault = |what| faults.add(Class::Blob, None, what);
     let bodies = blobs::look(&plan.files.blobs(), &state.erased, &mut fault);

@@ -1,4 +1,4 @@
-//! Bodies as they lie, for `countersign check`: nothing is changed.
+//! Bodies as they lie, for `countersign check` and for backups: nothing is changed.
 
 use std::path::Path;
 
@@ -42,7 +42,10 @@ pub fn look(
 }
 
 /// Reads a body to its end, which only one that was kept so has. One that is gone meanwhile was erased.
-fn whole(store: &FileBlobs, name: &Hash) -> Result<(), StoreError> {
+///
+/// # Errors
+/// `Damaged`, `Unavailable`.
+pub fn whole(store: &FileBlobs, name: &Hash) -> Result<(), StoreError> {
     let Some(body) = store.open(name)? else {
         return Ok(());
     };

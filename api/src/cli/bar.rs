@@ -1,4 +1,4 @@
-//! Progress through leaves that are counted, for a person at a terminal.
+//! Progress through what is counted, leaves or bytes, for a person at a terminal.
 
 use std::time::Duration;
 
@@ -18,6 +18,19 @@ impl Bar {
     /// Nothing shows yet.
     pub fn new() -> Bar {
         Bar::with(SHOWN_AFTER, ProgressDrawTarget::stderr)
+    }
+
+    /// The same through bytes.
+    pub fn bytes() -> Bar {
+        let bar = Bar::new();
+        let style = "{bar:30} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left";
+        match ProgressStyle::with_template(style) {
+            Ok(style) => Bar {
+                bar: bar.bar.with_style(style),
+                ..bar
+            },
+            Err(_) => bar,
+        }
     }
 
     fn with(shown_after: Duration, target: fn() -> ProgressDrawTarget) -> Bar {

@@ -103,14 +103,15 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Who has the directory.
-enum Holds {
+pub(super) enum Holds {
     /// Nobody else, as long as this lives; where nothing can be written, nobody at all can.
     Rest(#[expect(dead_code, reason = "held, not read")] Option<Held>),
-    /// A service; and this is the only check beside it.
+    /// A service; and nobody else has it copy a store meanwhile.
     Service(#[expect(dead_code, reason = "held, not read")] File),
 }
 
-fn hold(dir: &DataDir) -> anyhow::Result<Holds> {
+/// Finds out who has the directory, and takes it where nobody does.
+pub(super) fn hold(dir: &DataDir) -> anyhow::Result<Holds> {
     match dir.lock() {
         Ok(held) => Ok(Holds::Rest(Some(held))),
         Err(LockError::Io { source, .. })
@@ -122,7 +123,7 @@ fn hold(dir: &DataDir) -> anyhow::Result<Holds> {
             let path = dir.root().join("check.lock");
             let file = File::create(&path).with_context(|| path.display().to_string())?;
             if file.try_lock().is_err() {
-                let message = format!("{}: another check is under way", path.display());
+                let message = format!("{}: another check or backup is under way", path.display());
                 return Err(in_use(message));
             }
             Ok(Holds::Service(file))
@@ -131,13 +132,26 @@ fn hold(dir: &DataDir) -> anyhow::Result<Holds> {
     }
 }
 
-fn in_use(message: String) -> anyhow::Error {
+pub(super) fn in_use(message: String) -> anyhow::Error {
     let code = IN_USE;
     Fail { code, message }.into()
 }
 
 /// Checks a copy that the service makes of an account's store.
 fn beside(args: &CheckArgs, dir: &DataDir, name: &str) -> anyhow::Result<u8> {
+    let (folder, live) = copied(dir, name)?;
+    let files = dir.account(name);
+    one(
+        args,
+        name,
+        &files,
+        (&folder.db(), &folder.mark()),
+        Some(live),
+    )
+}
+
+/// Has the service make a copy of an account's store; what it says of its own state then.
+pub(super) fn copied(dir: &DataDir, name: &str) -> anyhow::Result<(Copy, Live)> {
     let socket = dir.admin_socket();
     let asked = block_on(async { Ok(admin_still(&socket, name).await?) });
     let still: Still = asked.map_err(|error| match error.downcast_ref() {
@@ -152,13 +166,23 @@ fn beside(args: &CheckArgs, dir: &DataDir, name: &str) -> anyhow::Result<u8> {
         size: still.size,
         sha256: still.state_sha256,
     };
-    let files = dir.account(name);
-    let (db, mark) = (folder.0.join("db"), folder.0.join("published"));
-    one(args, name, &files, (&db, &mark), Some(live))
+    Ok((folder, live))
 }
 
 /// A copy that is removed when it is not needed any more; what is left of one that could not be is removed by the next check.
-struct Copy(PathBuf);
+pub(super) struct Copy(PathBuf);
+
+impl Copy {
+    /// The store.
+    pub fn db(&self) -> PathBuf {
+        self.0.join("db")
+    }
+
+    /// The mark beside it.
+    pub fn mark(&self) -> PathBuf {
+        self.0.join("published")
+    }
+}
 
 impl Drop for Copy {
     fn drop(&mut self) {
@@ -180,6 +204,7 @@ fn one(
         files,
         store,
         live,
+        keys_elsewhere: false,
         now_s: now_s(),
         progress: &progress,
     };

@@ -5,6 +5,7 @@
 
 mod account;
 mod audit;
+mod backup;
 mod bar;
 mod bench;
 mod blob;
@@ -36,6 +37,7 @@ mod quorum;
 mod receipt_policy;
 mod recover;
 mod reference;
+mod restore;
 mod save;
 mod serve;
 mod shim;
@@ -80,6 +82,8 @@ enum Command {
     Status(status::StatusArgs),
     Check(check::CheckArgs),
     Config(config::ConfigArgs),
+    Backup(backup::BackupArgs),
+    Restore(restore::RestoreArgs),
     Account(account::AccountArgs),
     Key(key::KeyArgs),
     Identity(identity::IdentityArgs),
@@ -161,6 +165,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Status(args) => status::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Config(args) => config::run(&args),
+        Command::Backup(args) => backup::run(&args),
+        Command::Restore(args) => restore::run(&args),
         Command::Account(args) => account::run(&args),
         Command::Key(args) => key::run(&args),
         Command::Identity(args) => identity::run(&args),

@@ -1,6 +1,6 @@
 //! The files of an account: whether they are those of its log.
 
-use countersign_verifier::{base64, leaf::Class as KeyClass, vkey::VerifierKey};
+use countersign_verifier::{base64, leaf::Class as KeyClass, policy::Eras, vkey::VerifierKey};
 
 use super::super::report::{Class, Faults};
 use crate::{
@@ -55,6 +55,32 @@ pub(super) fn compare(parts: &Parts, state: &State, faults: &mut Faults) {
     if any && !ours {
         let what = "seat.secret makes the key of none of the seats that the leaves enrol";
         faults.add(Class::Key, None, what);
+    }
+}
+
+/// The same of files whose keys lie elsewhere; and their policies, which nobody else has read then.
+pub(super) fn compare_without_keys(
+    files: &AccountDir,
+    state: &State,
+    faults: &mut Faults,
+) -> Option<Eras> {
+    let name = files.root().file_name().unwrap_or_default();
+    let Some(dir) = files.data_dir() else {
+        faults.add(Class::Key, None, "the account lies in no data directory");
+        return None;
+    };
+    let service = state.opened.as_ref().map(|opened| &opened.service);
+    match Parts::without_keys(&dir, &name.to_string_lossy(), service) {
+        Ok((said, policies)) => {
+            for what in state.opened.iter().flat_map(|opened| apart(opened, &said)) {
+                faults.add(Class::Key, Some(0), what);
+            }
+            Some(policies.judges)
+        }
+        Err(error) => {
+            faults.add(Class::Key, None, error.to_string());
+            None
+        }
     }
 }
 

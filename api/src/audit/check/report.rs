@@ -24,6 +24,7 @@ pub(super) struct Looked {
     pub(super) bodies: u64,
     pub(super) stopped: Option<(u64, bool)>,
     pub(super) compared: Vec<String>,
+    pub(super) keys_elsewhere: bool,
 }
 
 impl Looked {
@@ -81,8 +82,12 @@ impl Looked {
                 untold(ended, what.join("; "))
             }
             Class::Key => {
+                let files = match self.keys_elsewhere {
+                    true => "the account's files are those of leaf 0, and the keys lie elsewhere",
+                    false => "the key files are those of leaf 0",
+                };
                 let what = format!(
-                    "{} signatures under keys that the leaves enrol; the key files are those of leaf 0",
+                    "{} signatures under keys that the leaves enrol; {files}",
                     self.signatures
                 );
                 untold(ended, what)

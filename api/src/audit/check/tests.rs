@@ -92,6 +92,7 @@ impl Rig {
             files: &files,
             store: (&files.db(), &files.tidemark()),
             live,
+            keys_elsewhere: false,
             now_s: None,
             progress: &|_, _| {},
         };
@@ -340,6 +341,7 @@ fn files_of_another_account() {
         files: &ours,
         store: (&ours.db(), &ours.tidemark()),
         live: None,
+        keys_elsewhere: false,
         now_s: None,
         progress: &|_, _| {},
     };

@@ -1,4 +1,4 @@
-//! A copy of an account's store for whoever checks it while the service goes on.
+//! A copy of an account's store for whoever checks it, or backs it up, while the service goes on.
 
 use std::{fs, io, sync::Arc};
 
@@ -34,6 +34,8 @@ fn copy(account: &Account) -> Result<Value, String> {
         _ => {}
     }
     fs::create_dir(&folder).map_err(told)?;
+    // No body that a leaf in this copy has erased is left to be copied beside it.
+    account.erase_owed();
     // In this order, so that neither is ahead of the copy: what is marked is committed, and so is what readers see.
     fs::copy(account.dir.tidemark(), folder.join("published")).map_err(told)?;
     let state = account.reader().version();

@@ -73,6 +73,12 @@ impl FileBlobs {
         }))
     }
 
+    /// Where the body of this name lies, if it is here.
+    #[must_use]
+    pub fn path_of(&self, name: &Hash) -> PathBuf {
+        self.0.of(name)
+    }
+
     /// The names of all bodies, those of damaged ones among them. In no order.
     ///
     /// # Errors

@@ -1,0 +1,335 @@
+//! Backups: a copy of a data directory, or of some of its accounts, in which every file is known by its SHA-256; and the way back.
+//!
+//! A backup is a folder that looks like the data directory and has `backup.json`, by which nobody takes it for one: it is read by
+//! [`restore`], which recomputes all of it. Not in it are witnesses: one that is put back from an older copy cosigns a second
+//! history of what it forgot.
+
+mod copy;
+mod error;
+mod look;
+mod manifest;
+pub mod restore;
+mod stage;
+
+use std::{
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+use countersign_log::{StoreError, store::blobs::files::FileBlobs};
+use countersign_verifier::{
+    hash::{Hash, sha256},
+    vkey::VerifierKey,
+};
+
+pub use error::BackupError;
+pub use manifest::{AccountRow, FORMAT, FileRow, Manifest};
+
+use crate::{
+    blobs,
+    data_dir::{AccountDir, DataDir, write_secret},
+};
+use copy::copy;
+use error::{file, place};
+use manifest::{KEYS, NEEDED, PUBLIC, SETTINGS, TOKENS};
+use stage::{Stage, resolved};
+
+/// How often small files are read until two readings agree.
+const READINGS: usize = 100;
+
+/// A backup that is being made.
+pub struct Backup<'a> {
+    dir: &'a DataDir,
+    stage: Stage,
+    manifest: Manifest,
+    left_out: Vec<String>,
+}
+
+/// A backup that was made.
+pub struct Made {
+    /// Where it is.
+    pub place: PathBuf,
+    /// What is in it.
+    pub manifest: Manifest,
+    /// The SHA-256 of its `backup.json`, which stands for all that is in it.
+    pub sha256: Hash,
+    /// The bodies that are damaged where they lie and are not in it.
+    pub left_out: Vec<String>,
+}
+
+impl<'a> Backup<'a> {
+    /// Begins one of this directory at a place that is absent or empty, outside the directory. `made_at`: the time, RFC 3339.
+    ///
+    /// # Errors
+    /// [`BackupError`].
+    pub fn begin(
+        dir: &'a DataDir,
+        at: &Path,
+        (with_keys, made_at): (bool, String),
+    ) -> Result<Backup<'a>, BackupError> {
+        let root = dir.root().canonicalize().map_err(file(dir.root()))?;
+        if resolved(at)?.starts_with(&root) {
+            let why = "in the directory that is to be backed up: what takes that takes its backup with it";
+            return Err(place(at, why));
+        }
+        let mut backup = Backup {
+            dir,
+            stage: Stage::begin(at, "backup")?,
+            manifest: Manifest {
+                format: FORMAT.into(),
+                made_at,
+                release: env!("CARGO_PKG_VERSION").into(),
+                with_keys,
+                accounts: Vec::new(),
+                files: Vec::new(),
+            },
+            left_out: Vec::new(),
+        };
+        let tokens = TOKENS.iter().filter(|_| with_keys);
+        for name in [SETTINGS].iter().chain(tokens) {
+            if let Some(bytes) = optional(&dir.root().join(name))? {
+                backup.put(name, &bytes)?;
+            }
+        }
+        Ok(backup)
+    }
+
+    /// Takes an account in, whose store, and the mark beside it, lie here and are written by nobody. The bodies and files beside it
+    /// are read after it, so that they are no older. `told`: bytes done, and of all.
+    ///
+    /// # Errors
+    /// [`BackupError`]; what has begun is of no use then.
+    pub fn account(
+        &mut self,
+        name: &str,
+        (db, mark): (&Path, &Path),
+        told: &dyn Fn(u64, u64),
+    ) -> Result<(), BackupError> {
+        let files = self.dir.account(name);
+        let seen = look::look(db, mark).map_err(|e| of_store(name, e))?;
+        let below = format!("accounts/{name}");
+        let small = settled(&files)?;
+        let vkey = vkey(name, &small)?;
+        for (file, bytes) in &small {
+            self.put(&format!("{below}/{file}"), bytes)?;
+        }
+        if self.manifest.with_keys {
+            for key in KEYS {
+                let path = files.root().join(key);
+                let bytes = zeroize::Zeroizing::new(fs::read(&path).map_err(file(&path))?);
+                self.put(&format!("{below}/{key}"), &bytes)?;
+            }
+        }
+        let tables = tables(db)?;
+        let bodies = FileBlobs::to_look_at(&files.blobs());
+        let mut names = bodies.names().map_err(|e| of_store(name, e))?;
+        names.sort_unstable();
+        let mut all = size_of(mark);
+        all += tables
+            .iter()
+            .map(|table| size_of(&db.join(table)))
+            .sum::<u64>();
+        all += names
+            .iter()
+            .map(|name| size_of(&bodies.path_of(name)))
+            .sum::<u64>();
+        let mut done = 0;
+        let mut step = |n: u64| {
+            done += n;
+            told(done, all.max(done));
+        };
+        self.take(mark, &format!("{below}/published"), &mut step)?;
+        for table in &tables {
+            self.take(&db.join(table), &format!("{below}/db/{table}"), &mut step)?;
+        }
+        let mut kept = 0;
+        for body in names.iter().filter(|body| seen.erased.get(body).is_none()) {
+            kept += u64::from(self.body(name, (&bodies, body), &mut step)?);
+        }
+        self.manifest.accounts.push(AccountRow {
+            name: name.into(),
+            origin: vkey.name.clone(),
+            vkey: vkey.to_string(),
+            size: seen.head.size,
+            root: seen.head.root.to_base64(),
+            checkpoint: seen.published.map(|kept| kept.note),
+            bodies: kept,
+        });
+        Ok(())
+    }
+
+    /// Takes a body in; whether it was. One that is being erased is not, and neither is one that is not what was kept.
+    fn body(
+        &mut self,
+        account: &str,
+        (bodies, name): (&FileBlobs, &Hash),
+        step: &mut dyn FnMut(u64),
+    ) -> Result<bool, BackupError> {
+        let (from, hex) = (bodies.path_of(name), name.to_hex());
+        let below = format!("accounts/{account}/blobs");
+        let path = format!("{below}/{}/{hex}", &hex[..2]);
+        let to = self.stage.at(&path)?;
+        let Some((bytes, sha256)) = copy(&from, &to, step)? else {
+            return Ok(false);
+        };
+        let copies = FileBlobs::to_look_at(&self.stage.path().join(&below));
+        match blobs::whole(&copies, name) {
+            Ok(()) => {
+                self.row(path, (bytes, sha256));
+                Ok(true)
+            }
+            Err(StoreError::Damaged { what }) => {
+                fs::remove_file(&to).map_err(file(&to))?;
+                if !is_going(&from)? {
+                    self.left_out.push(format!("account `{account}`: {what}"));
+                }
+                Ok(false)
+            }
+            Err(error) => Err(of_store(account, error)),
+        }
+    }
+
+    /// Writes what it is of, and moves all of it to its place.
+    ///
+    /// # Errors
+    /// [`BackupError`].
+    pub fn finish(self) -> Result<Made, BackupError> {
+        let bytes = self.manifest.to_json();
+        let path = DataDir::new(self.stage.path()).backup_json();
+        write_secret(&path, &bytes).map_err(file(&path))?;
+        Ok(Made {
+            place: self.stage.finish()?,
+            manifest: self.manifest,
+            sha256: sha256(&bytes),
+            left_out: self.left_out,
+        })
+    }
+
+    fn put(&mut self, below: &str, bytes: &[u8]) -> Result<(), BackupError> {
+        let path = self.stage.at(below)?;
+        write_secret(&path, bytes).map_err(file(&path))?;
+        self.row(below.into(), (bytes.len() as u64, sha256(bytes)));
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        from: &Path,
+        below: &str,
+        step: &mut dyn FnMut(u64),
+    ) -> Result<(), BackupError> {
+        let to = self.stage.at(below)?;
+        match copy(from, &to, step)? {
+            Some(copied) => self.row(below.into(), copied),
+            None => return Err(file(from)(ErrorKind::NotFound.into())),
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, path: String, (bytes, sha256): copy::Copied) {
+        let sha256 = sha256.to_hex();
+        self.manifest.files.push(FileRow {
+            path,
+            bytes,
+            sha256,
+        });
+    }
+}
+
+fn of_store(account: &str, source: StoreError) -> BackupError {
+    let account = account.to_owned();
+    match source {
+        StoreError::Damaged { what } => BackupError::Damaged { account, what },
+        source => BackupError::Store { account, source },
+    }
+}
+
+/// Which log this is, by its files.
+fn vkey(account: &str, small: &[(String, Vec<u8>)]) -> Result<VerifierKey, BackupError> {
+    let damaged = |why: String| BackupError::Damaged {
+        account: account.into(),
+        what: format!("log.vkey: {why}"),
+    };
+    let text = small.iter().find(|(name, _)| name == "log.vkey");
+    let text = text.map(|(_, bytes)| String::from_utf8_lossy(bytes));
+    let text = text.ok_or_else(|| damaged("it is not there".into()))?;
+    VerifierKey::parse(text.trim()).map_err(|e| damaged(e.to_string()))
+}
+
+/// The bytes of a file, where there is one.
+fn optional(path: &Path) -> Result<Option<Vec<u8>>, BackupError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(file(path)(e)),
+    }
+}
+
+/// The small files of an account that are no secret, as they all were at one moment: a change of policy writes several.
+fn settled(files: &AccountDir) -> Result<Vec<(String, Vec<u8>)>, BackupError> {
+    let mut before = small(files)?;
+    for _ in 0..READINGS {
+        let now = small(files)?;
+        if now == before {
+            return Ok(now);
+        }
+        before = now;
+    }
+    Err(place(files.root(), "its files change all the time"))
+}
+
+fn small(files: &AccountDir) -> Result<Vec<(String, Vec<u8>)>, BackupError> {
+    let mut found = Vec::new();
+    for (at, name) in PUBLIC.iter().enumerate() {
+        let path = files.root().join(name);
+        match optional(&path)? {
+            Some(bytes) => found.push(((*name).to_owned(), bytes)),
+            None if at < NEEDED => return Err(file(&path)(ErrorKind::NotFound.into())),
+            None => {}
+        }
+    }
+    let folder = files.policies();
+    let eras = match folder.read_dir() {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(found),
+        read => read.map_err(file(&folder))?,
+    };
+    for era in eras {
+        let path = era.map_err(file(&folder))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if let Some(bytes) = optional(&path)? {
+            found.push((format!("policy.d/{name}"), bytes));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The files of a database that nobody writes to, but for those that RocksDB leaves wherever it looks.
+fn tables(db: &Path) -> Result<Vec<String>, BackupError> {
+    let mut found = Vec::new();
+    for entry in db.read_dir().map_err(file(db))? {
+        let entry = entry.map_err(file(db))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_left = name == "LOCK" || name.starts_with("LOG") || name.ends_with(".dbtmp");
+        if !is_left && entry.file_type().map_err(file(db))?.is_file() {
+            found.push(name);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// For progress alone.
+fn size_of(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |of| of.len())
+}
+
+/// Whether a body is being erased: overwritten from its front on, and then gone.
+fn is_going(body: &Path) -> Result<bool, BackupError> {
+    let bytes = optional(body)?;
+    Ok(bytes.is_none_or(|bytes| !bytes.is_empty() && bytes.iter().take(8).all(|byte| *byte == 0)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! What a store says of itself, read as it lies: no key is needed, and nothing is judged.
+
+use std::path::Path;
+
+use countersign_log::{
+    StoreError,
+    store::{
+        Head, Kept, Store as _,
+        rocks::{RocksStore, Shared},
+    },
+};
+use countersign_verifier::leaf::Leaf;
+
+use crate::state::{Erased, State};
+
+/// Everything is read once.
+const CACHE_BYTES: usize = 16 << 20;
+/// Leaves that are read at once.
+const CHUNK: usize = 1_024;
+
+/// What it says.
+pub(super) struct Seen {
+    /// What is committed.
+    pub head: Head,
+    /// The newest checkpoint kept as published.
+    pub published: Option<Kept>,
+    /// The bodies that its leaves have erased.
+    pub erased: Erased,
+}
+
+/// Opens the store for reading and closes it again.
+///
+/// # Errors
+/// What the store says; `Damaged` also for a leaf that cannot be taken in.
+pub(super) fn look(folder: &Path, mark: &Path) -> Result<Seen, StoreError> {
+    let shared = Shared::new(CACHE_BYTES, CACHE_BYTES);
+    let store = RocksStore::open_behind(folder, mark, &shared, false)?;
+    let (head, _) = store.head()?;
+    let snapshot = store.snapshot()?.filter(|kept| kept.size <= head.size);
+    let restored = snapshot.and_then(|kept| State::from_snapshot(&kept.bytes));
+    let mut state = restored.unwrap_or_default();
+    while state.size < head.size {
+        for leaf in store.entries(state.size, CHUNK)? {
+            let index = state.size;
+            let damaged = |why: String| StoreError::Damaged {
+                what: format!("leaf {index}: {why}"),
+            };
+            let leaf = Leaf::parse(&leaf).map_err(|e| damaged(e.to_string()))?;
+            state.apply(&leaf).map_err(damaged)?;
+        }
+    }
+    Ok(Seen {
+        head,
+        published: store.published()?,
+        erased: state.erased,
+    })
+}
