@@ -33,6 +33,7 @@ const NOT_CONFIGURATION: &[&str] = &[
     "WITNESS_TRACE",
     "BLESS",
     "PINS",
+    "WEBHOOK",
 ];
 
 /// The configuration in force. Sizes are bytes, times are in the unit that the name ends in.

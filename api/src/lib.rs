@@ -52,6 +52,8 @@ pub mod local_witnesses;
 #[cfg(feature = "service")]
 pub mod metrics;
 #[cfg(feature = "service")]
+pub mod monitor;
+#[cfg(feature = "service")]
 pub mod pins;
 #[cfg(feature = "service")]
 pub mod policy;

@@ -41,4 +41,5 @@ mod stranger;
 mod succession;
 mod tiles;
 mod tls;
+mod watch;
 mod witnessed;

@@ -4,7 +4,7 @@ use countersign_verifier::{
     checkpoint::Checkpoint,
     hash::{Hash, leaf_hash},
     leaf::{Leaf, LeafError, Millis},
-    tile::{Bundle, Tile, WIDTH, bundles, tile_at},
+    tile::{Tile, WIDTH, tile_at},
     verdict::Status,
 };
 
@@ -15,10 +15,8 @@ use super::{
     own::{Due, Named, Own},
     report::{Class, Faults, Replayed},
 };
-use crate::foreign::{ForeignError, Piece};
+use crate::foreign::{ForeignError, Piece, Rounds};
 
-/// Bundles a round. Two rounds are in memory, each of at most 8 × 16 MiB of entries; of leaves of a kilobyte it is 2 MiB.
-const ROUND: usize = 8;
 /// Rounds between two writings of the state file: 131,072 leaves.
 const KEEP_EVERY: u64 = 64;
 /// Differences between tiles and entries that are named.
@@ -80,19 +78,13 @@ impl Work {
             .filter(|log| log.key.name == self.origin)
             .map(|log| log.key.to_string())
             .collect();
-        let done = self.edge.size() / u64::from(WIDTH);
-        let more = |bundle: &Bundle| bundle.index * u64::from(WIDTH) < target;
-        let mut queue = bundles(self.size)
-            .skip_while(|bundle| bundle.index < done)
-            .take_while(more);
         if self.edge.size() == target {
             return Ok(Ended::Whole);
         }
+        let mut way = Rounds::new(plan.log, self.size, self.edge.size(), target);
         let mut rounds = 0;
-        let mut ahead = plan.log.ahead(queue.by_ref().take(ROUND));
         loop {
-            let (pieces, error) = plan.log.arrived(ahead);
-            ahead = plan.log.ahead(queue.by_ref().take(ROUND));
+            let (pieces, error) = way.arrive();
             self.round(plan, &pieces, target, &vkeys);
             (plan.progress)(self.edge.size(), target);
             if let Some(error) = error {

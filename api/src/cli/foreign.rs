@@ -11,7 +11,7 @@ use clap::Args;
 use super::{Fail, REFUSED, UNKNOWN, UNUSABLE, local::IN_USE};
 use crate::{
     client::Token,
-    data_dir::{DataDir, LockError},
+    data_dir::{DataDir, LockError, Running},
     foreign::{Foreign, ForeignError},
 };
 
@@ -122,6 +122,30 @@ impl ReadingArgs {
             }
             (Err(error), _) => return Err(error.into()),
         };
+        self.served(dir, account, &running)
+    }
+
+    /// Opens a log that is served: of a data directory from its service alone. Its store is not touched, so that no service that is
+    /// about to start there finds it in use.
+    pub fn open_served(&self, log: &str) -> anyhow::Result<Foreign> {
+        let Some((dir, names)) = self.accounts(log)? else {
+            return self.open(log);
+        };
+        let open = dir.open_names(&names);
+        let [account] = open.as_slice() else {
+            bail!(
+                "{log} has the accounts {}: name one with --log-account",
+                open.join(", ")
+            );
+        };
+        let Some(running) = dir.running() else {
+            let (code, message) = (UNKNOWN, format!("{log}: no service runs there"));
+            return Err(Fail { code, message }.into());
+        };
+        self.served(&dir, account, &running)
+    }
+
+    fn served(&self, dir: &DataDir, account: &str, running: &Running) -> anyhow::Result<Foreign> {
         let token = match &self.log_token {
             Some(path) => Some(token(path)?),
             None if dir.owner_token().exists() => Some(token(&dir.owner_token())?),

@@ -49,6 +49,7 @@ mod token;
 mod tool;
 mod up;
 mod verify;
+mod watch;
 mod witness;
 
 use std::process::ExitCode;
@@ -101,6 +102,7 @@ enum Command {
     Witness(witness::WitnessArgs),
     Audit(audit::AuditArgs),
     Export(export::ExportArgs),
+    Watch(watch::WatchArgs),
     Fork(fork::Fork),
     Head(head::HeadArgs),
     Pin(pin::PinArgs),
@@ -184,6 +186,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Witness(args) => Ok(witness::run(&args)),
         Command::Audit(args) => audit::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Fork(args) => Ok(fork::run(&args)),
         Command::Head(args) => head::run(&args),
         Command::Pin(args) => pin::run(&args),

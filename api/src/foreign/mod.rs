@@ -7,6 +7,7 @@ mod error;
 mod folder;
 mod http;
 mod past;
+mod rounds;
 mod stored;
 
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use countersign_verifier::{
 use tokio::{runtime::Runtime, sync::Semaphore, task::JoinHandle};
 
 pub use error::ForeignError;
-pub use past::{Past, apart, edge, past};
+pub use past::{Past, apart, edge, edge_of, past};
+pub use rounds::Rounds;
 
 use crate::{
     client::Token,

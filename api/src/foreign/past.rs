@@ -59,14 +59,24 @@ pub fn past(log: &Foreign, old: u64, size: u64, root: &Hash) -> Result<Past, For
 /// # Errors
 /// [`ForeignError`].
 pub fn edge(log: &Foreign, size: u64, root: &Hash) -> Result<Range, ForeignError> {
+    edge_of(log, size, size, root)
+}
+
+/// The right edge of the tree of the first `old` leaves of the tree (`size`, `root`), whose root is signed. `old` is at most
+/// `size`.
+///
+/// # Errors
+/// [`ForeignError`].
+pub fn edge_of(log: &Foreign, old: u64, size: u64, root: &Hash) -> Result<Range, ForeignError> {
+    let due = past(log, old, size, root)?.root;
     let fetching = Fetching::of(log, size);
     let prover = Prover::new(&fetching, size);
-    let nodes: Result<Vec<Hash>, StoreError> = complete_nodes(size)
+    let nodes: Result<Vec<Hash>, StoreError> = complete_nodes(old)
         .map(|(level, index)| prover.node(level, index))
         .collect();
     let nodes = nodes.map_err(|error| fetching.error(&error))?;
-    let edge = Range::from_parts(size, nodes).map_err(|error| fetching.astray(&error))?;
-    if edge.root() == *root {
+    let edge = Range::from_parts(old, nodes).map_err(|error| fetching.astray(&error))?;
+    if edge.root() == due {
         return Ok(edge);
     }
     Err(fetching.astray(&format!("they lead to root {}", edge.root())))

@@ -8,5 +8,21 @@
 mod compare;
 mod store;
 
+use countersign_verifier::{
+    note::{self, Note},
+    policy::Eras,
+    vkey::VerifierKey,
+};
+
 pub use compare::{Finding, compare};
 pub use store::{Head, LogFile, PinError, Pinned, Pins};
+
+/// The key of these policies that has signed a note of log `origin`.
+#[must_use]
+pub fn signer<'e>(eras: &'e Eras, origin: &str, note: &str) -> Option<&'e VerifierKey> {
+    let note = Note::parse(note.as_bytes()).ok()?;
+    let logs = eras.iter().flat_map(|(_, policy)| policy.logs());
+    logs.map(|log| &log.key)
+        .filter(|key| key.name == origin)
+        .find(|key| note::open(&note, [*key]).is_ok())
+}

@@ -95,6 +95,18 @@ impl LogFile {
 }
 
 impl Pinned {
+    /// A log of which one head is kept elsewhere than in a folder of pins; `folder` is where files beside it go.
+    #[must_use]
+    pub fn of(log: LogFile, key: VerifierKey, head: Head, folder: PathBuf) -> Pinned {
+        let heads = vec![head];
+        Pinned {
+            log,
+            key,
+            heads,
+            folder,
+        }
+    }
+
     /// The largest head.
     #[must_use]
     pub fn newest(&self) -> &Head {

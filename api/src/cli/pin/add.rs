@@ -7,7 +7,6 @@ use clap::Args;
 use countersign_verifier::{
     checkpoint::Checkpoint,
     command::read_policy,
-    note::Note,
     policy::Eras,
     signed,
     verdict::{Status, judge_checkpoint},
@@ -24,7 +23,7 @@ use crate::{
         out::Out,
     },
     foreign::edge,
-    pins::LogFile,
+    pins::{LogFile, signer},
 };
 
 /// Keep the newest head of a log, once it is signed by whom you say
@@ -130,12 +129,7 @@ fn of_policy(eras: &Eras, note: &str) -> anyhow::Result<(String, VerifierKey)> {
     }
     // OK because the check has just passed, which an unsigned or malformed note does not.
     let origin = judged.checkpoint.expect("of_policy: signed").origin;
-    let note = Note::parse(note.as_bytes())?;
-    let keys = eras.iter().flat_map(|(_, policy)| policy.logs());
-    let key = keys
-        .map(|log| &log.key)
-        .filter(|key| key.name == origin)
-        .find(|key| countersign_verifier::note::open(&note, [*key]).is_ok());
+    let key = signer(eras, &origin, note);
     let key = key.ok_or_else(|| anyhow!("no key of the policy has signed for {origin:?}"))?;
     Ok((origin, key.clone()))
 }

@@ -3,7 +3,7 @@
 mod add;
 mod check;
 mod list;
-mod show;
+pub(in crate::cli) mod show;
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -89,7 +89,10 @@ pub fn show(
 }
 
 /// Keeps the head that contradicts a pinned one, and the evidence where there is some.
-fn keep(
+///
+/// # Errors
+/// A folder of pins that cannot be written.
+pub fn keep(
     pinned: &Pinned,
     against: &Head,
     (now, note): (&Checkpoint, &str),
@@ -105,7 +108,7 @@ fn keep(
 }
 
 /// A rewritten history: both heads, and what it means.
-fn told(
+pub fn told(
     origin: &str,
     what: &str,
     (pinned, now): (&Head, &Checkpoint),
