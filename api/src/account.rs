@@ -5,6 +5,8 @@ mod error;
 mod explicit;
 mod parts;
 mod status;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::{
     io,

@@ -68,6 +68,8 @@ pub mod recover;
 #[cfg(all(test, feature = "service"))]
 mod reference;
 #[cfg(feature = "service")]
+mod sealed;
+#[cfg(feature = "service")]
 pub mod seat;
 #[cfg(feature = "service")]
 pub mod service;

@@ -3,23 +3,16 @@
 //! It is the auditor's own: whoever can write it can make a later audit believe it. The sum in it is there to find what a disk
 //! or an editor did.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use countersign_verifier::{
-    base64,
-    hash::{Hash, sha256},
-};
+use countersign_verifier::{base64, hash::Hash};
 use serde::{Deserialize, Serialize};
 
 use super::edge::Edge;
-use crate::{files, state::State};
-
-const FORMAT: &str = "countersign.audit/1";
-/// Eight rows of 255 hashes are 90 KB; the state of a large account has some ten thousand identities.
-const BYTES_MAX: u64 = 256 << 20;
+use crate::{
+    sealed::{self, Sealed},
+    state::State,
+};
 
 /// Why the file of an earlier audit cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -58,18 +51,22 @@ struct Form {
     replay: bool,
 }
 
+impl Sealed for Form {
+    const FORMAT: &'static str = "countersign.audit/1";
+    const WHAT: &'static str = "the file of an audit";
+    /// Eight rows of 255 hashes are 90 KB; the state of a large account has some ten thousand identities.
+    const BYTES_MAX: u64 = 256 << 20;
+
+    fn format(&self) -> &str {
+        &self.format
+    }
+
+    fn seal(&mut self) -> &mut String {
+        &mut self.sha256
+    }
+}
+
 impl Form {
-    fn text(&self) -> String {
-        // OK because a struct of strings and numbers has no key that is not a string.
-        serde_json::to_string(self).expect("Form::text") + "\n"
-    }
-
-    fn sum(mut self) -> (String, Form) {
-        self.sha256 = String::new();
-        let sum = sha256(self.text().as_bytes()).to_hex();
-        (sum, self)
-    }
-
     fn edge(&self) -> Option<Edge> {
         let row = |text: &String| {
             let bytes = base64::decode(text).ok()?;
@@ -91,28 +88,9 @@ pub(super) fn load(path: &Path, origin: &str, replay: bool) -> Result<Option<Kep
         path: path.into(),
         what: what.to_string(),
     };
-    let bytes = match fs::metadata(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(error(&e)),
-        Ok(meta) if meta.len() > BYTES_MAX => return Err(error(&"not the file of an audit")),
-        Ok(_) => fs::read(path).map_err(|e| error(&e))?,
+    let Some(form) = sealed::load::<Form>(path).map_err(|e| error(&e))? else {
+        return Ok(None);
     };
-    let form: Form = serde_json::from_slice(&bytes)
-        .map_err(|e| error(&format!("not the file of an audit: {e}")))?;
-    if form.format != FORMAT {
-        let what = format!(
-            "of format {:?}, and this release knows {FORMAT}",
-            form.format
-        );
-        return Err(error(&what));
-    }
-    let stated = form.sha256.clone();
-    let (sum, form) = form.sum();
-    if sum != stated {
-        return Err(error(
-            &"its content and its SHA-256 do not agree: it was changed or damaged",
-        ));
-    }
     if form.origin != origin {
         let what = format!("the audit of log {:?}, and this is {origin:?}", form.origin);
         return Err(error(&what));
@@ -147,7 +125,7 @@ pub(super) fn load(path: &Path, origin: &str, replay: bool) -> Result<Option<Kep
 pub(super) fn save(path: &Path, kept: &Kept) -> Result<(), KeptError> {
     let row = |row: &Vec<Hash>| base64::encode(&row.iter().flat_map(|h| h.0).collect::<Vec<u8>>());
     let form = Form {
-        format: FORMAT.into(),
+        format: Form::FORMAT.into(),
         sha256: String::new(),
         origin: kept.origin.clone(),
         size: kept.edge.size(),
@@ -159,9 +137,7 @@ pub(super) fn save(path: &Path, kept: &Kept) -> Result<(), KeptError> {
             .map(|state| base64::encode(&state.to_snapshot())),
         replay: kept.replay,
     };
-    let (sum, mut form) = form.sum();
-    form.sha256 = sum;
-    files::replace(path, form.text().as_bytes(), files::PUBLIC).map_err(|e| KeptError {
+    sealed::save(path, form).map_err(|e| KeptError {
         path: path.into(),
         what: e.to_string(),
     })

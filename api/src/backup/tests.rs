@@ -1,23 +1,15 @@
 //! A directory at rest, its backup, and what is refused of one that was altered.
 
-use std::sync::Arc;
-
 use countersign_log::{
-    Head, Outcome, Store as _, SystemClocks, Until,
+    Head, Store as _,
     store::{
         Growth,
         blobs::BlobStore as _,
-        rocks::{RocksStore, Row, Rows, Shared},
+        rocks::{RocksStore, Row, Rows},
     },
 };
 use countersign_verifier::{
-    blob::commitment,
-    dsse::Envelope,
-    key::PrivateKey,
-    leaf::Millis,
-    operation::{Operation, PAYLOAD_TYPE},
-    tile::Tile,
-    verdict::Outcome as Verdict,
+    blob::commitment, key::PrivateKey, tile::Tile, verdict::Outcome as Verdict,
 };
 use serde_json::json;
 
@@ -25,11 +17,9 @@ use super::{
     restore::{Plan, Restored},
     *,
 };
-use crate::{
-    account::Account,
-    config, init,
-    ledger::Request,
-    submit::{Budget, prepare_operation, prepare_receipt},
+use crate::account::{
+    Account,
+    tests::rig::{self, done, shared},
 };
 
 const SALT: [u8; 32] = [7; 32];
@@ -41,41 +31,16 @@ struct Rig {
     home: tempfile::TempDir,
 }
 
-fn shared() -> Shared {
-    Shared::new(8 << 20, 8 << 20)
-}
-
 impl Rig {
     /// An account of some receipts, a body that is kept, and one that a leaf has erased.
     fn new() -> Rig {
-        let home = tempfile::tempdir().unwrap();
-        let dir = DataDir::new(home.path().join("data"));
-        init::create(&dir, &init::development(false)).unwrap();
+        let (home, dir) = rig::development();
         let rig = Rig { dir, home };
-        let account = rig.account();
-        let state = account.reader().version();
-        let receipts = (0..RECEIPTS).map(|n| {
-            let payload = format!("{{\"n\":{n}}}");
-            let kind = "application/vnd.example.receipt+json";
-            let envelope = Envelope::sign(kind, payload.as_bytes(), &[rig.owner()]);
-            let budget = Budget::of(1);
-            let prepared = prepare_receipt(&state, &envelope.to_json(), false, &budget);
-            Request::Receipt(prepared.unwrap().request)
-        });
-        done(&account, receipts.collect());
-        let erase = Operation {
-            tool: "blob_erase".into(),
-            arguments: json!({"commitment": named(b"erased").to_hex()}),
-            log: account.origin.clone(),
-            session: None,
-            nonce: "nonce-0000000000000000".into(),
-            issued_at: Millis(now_ms()),
-            prev: Vec::new(),
-            observed: None,
-        };
-        let signed = Envelope::sign(PAYLOAD_TYPE, &erase.to_json(), &[rig.owner()]);
-        let prepared = prepare_operation(&account.reader().version(), signed).unwrap();
-        done(&account, vec![Request::Operation(Box::new(prepared))]);
+        let (account, owner) = (rig.account(), rig.owner());
+        done(&account, rig::receipts(&account, &owner, RECEIPTS));
+        let arguments = json!({"commitment": named(b"erased").to_hex()});
+        let erase = rig::operation(&account, &owner, ("blob_erase", arguments), 0);
+        done(&account, vec![erase]);
         account.log.close();
         drop(account);
         rig.keep(b"kept");
@@ -83,13 +48,11 @@ impl Rig {
     }
 
     fn owner(&self) -> PrivateKey {
-        PrivateKey::parse(&fs::read_to_string(self.dir.owner_key()).unwrap()).unwrap()
+        rig::owner(&self.dir)
     }
 
     fn account(&self) -> Account {
-        let settings = config::Witnesses::default();
-        let clocks = Arc::new(SystemClocks);
-        Account::open(&self.dir, "dev", &shared(), clocks, (&settings, false)).unwrap()
+        rig::open(&self.dir)
     }
 
     /// Keeps a body as the service does.
@@ -170,23 +133,6 @@ impl Rig {
 
 fn named(body: &[u8]) -> Hash {
     commitment(&SALT, body)
-}
-
-fn now_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    u64::try_from(since.unwrap().as_millis()).unwrap()
-}
-
-fn done(account: &Account, requests: Vec<Request>) {
-    let pending = account.log.submit(requests, Until::Included).ok().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
-    let wait = std::time::Duration::from_secs(60);
-    let (outcomes, _) = runtime.block_on(pending.reached(wait)).unwrap();
-    let mut all = outcomes.iter();
-    assert!(all.all(|outcome| matches!(outcome, Outcome::Sequenced(_))));
 }
 
 fn copy_all(from: &Path, to: &Path) {

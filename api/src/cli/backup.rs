@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
 use countersign_log::StoreError;
 use countersign_verifier::leaf::Millis;
@@ -12,15 +12,12 @@ use super::{
     Fail, REFUSED, UNKNOWN, UNUSABLE,
     audit::now_s,
     bar::Bar,
-    check::{Holds, copied, hold},
+    check::{Holds, account_names, copied, hold},
     local::IN_USE,
     out::{Out, note},
     place::DirArg,
 };
-use crate::{
-    backup::{Backup, BackupError, Made},
-    data_dir::DataDir,
-};
+use crate::backup::{Backup, BackupError, Made};
 
 /// Make a backup of a data directory, also while its service writes
 ///
@@ -73,7 +70,7 @@ Examples:
 /// Whatever keeps the backup from being made.
 pub fn run(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     let dir = args.dir.open();
-    let names = names(args, &dir)?;
+    let names = account_names(&dir, &args.account)?;
     let holds = hold(&dir)?;
     let made_at = Millis(now_s().unwrap_or(0).saturating_mul(1_000)).to_string();
     let begun = Backup::begin(&dir, &args.dest, (args.with_keys, made_at));
@@ -113,21 +110,6 @@ pub fn run(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(REFUSED))
 }
 
-fn names(args: &BackupArgs, dir: &DataDir) -> anyhow::Result<Vec<String>> {
-    let whose = dir.root().display();
-    let mut names = dir.account_names().with_context(|| whose.to_string())?;
-    if let Some(other) = args.account.iter().find(|name| !names.contains(name)) {
-        bail!("{whose} has no account `{other}`");
-    }
-    if !args.account.is_empty() {
-        names.retain(|name| args.account.contains(name));
-    }
-    if names.is_empty() {
-        bail!("{whose}: no account lies here; name the data directory with --dir");
-    }
-    Ok(names)
-}
-
 /// What an error ends the process with.
 pub fn told(error: BackupError) -> anyhow::Error {
     let code = match &error {
@@ -135,8 +117,8 @@ pub fn told(error: BackupError) -> anyhow::Error {
         | BackupError::Malformed { .. }
         | BackupError::Another { .. } => REFUSED,
         BackupError::Place { .. } | BackupError::File { .. } => UNUSABLE,
-        BackupError::InUse(_) => IN_USE,
-        BackupError::Store {
+        BackupError::InUse(_)
+        | BackupError::Store {
             source: StoreError::InUse(_),
             ..
         } => IN_USE,

@@ -76,17 +76,7 @@ Examples:
 /// A directory that cannot be used, or whose service cannot be asked.
 pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let dir = args.dir.open();
-    let whose = dir.root().display();
-    let mut names = dir.account_names().with_context(|| whose.to_string())?;
-    if let Some(account) = &args.account {
-        names.retain(|name| name == account);
-        if names.is_empty() {
-            bail!("{whose} has no account `{account}`");
-        }
-    }
-    if names.is_empty() {
-        bail!("{whose}: no account lies here; name the data directory with --dir");
-    }
+    let names = account_names(&dir, args.account.as_slice())?;
     let held = hold(&dir)?;
     let codes: anyhow::Result<Vec<u8>> = names
         .iter()
@@ -100,6 +90,22 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         })
         .collect();
     Ok(ExitCode::from(worst(&codes?)))
+}
+
+/// The accounts of a directory, or those of them that were asked for: at least one.
+pub(super) fn account_names(dir: &DataDir, asked: &[String]) -> anyhow::Result<Vec<String>> {
+    let whose = dir.root().display();
+    let mut names = dir.account_names().with_context(|| whose.to_string())?;
+    if let Some(other) = asked.iter().find(|name| !names.contains(name)) {
+        bail!("{whose} has no account `{other}`");
+    }
+    if !asked.is_empty() {
+        names.retain(|name| asked.contains(name));
+    }
+    if names.is_empty() {
+        bail!("{whose}: no account lies here; name the data directory with --dir");
+    }
+    Ok(names)
 }
 
 /// Who has the directory.

@@ -5,24 +5,14 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
     path::{Path, PathBuf},
 };
 
-use countersign_verifier::{
-    checkpoint::Checkpoint,
-    hash::{Hash, sha256},
-    note::Note,
-    range::Range,
-};
+use countersign_verifier::{checkpoint::Checkpoint, hash::Hash, note::Note, range::Range};
 use serde::{Deserialize, Serialize};
 
 use super::learned::Learned;
-use crate::files;
-
-const FORMAT: &str = "countersign.watch/1";
-/// Two edges of at most 63 hashes, a note, and a line a name or a key that is watched.
-const BYTES_MAX: u64 = 16 << 20;
+use crate::sealed::{self, Sealed, SealedError};
 
 /// Why the file of a monitor cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -86,18 +76,22 @@ struct Form {
     keys: BTreeMap<String, Option<String>>,
 }
 
+impl Sealed for Form {
+    const FORMAT: &'static str = "countersign.watch/1";
+    const WHAT: &'static str = "the file of a monitor";
+    /// Two edges of at most 63 hashes, a note, and a line a name or a key that is watched.
+    const BYTES_MAX: u64 = 16 << 20;
+
+    fn format(&self) -> &str {
+        &self.format
+    }
+
+    fn seal(&mut self) -> &mut String {
+        &mut self.sha256
+    }
+}
+
 impl Form {
-    fn text(&self) -> String {
-        // OK because a struct of strings, numbers and maps of strings has no key that is not a string.
-        serde_json::to_string(self).expect("Form::text") + "\n"
-    }
-
-    fn sum(mut self) -> (String, Form) {
-        self.sha256 = String::new();
-        let sum = sha256(self.text().as_bytes()).to_hex();
-        (sum, self)
-    }
-
     fn kept(self) -> Result<Kept, String> {
         let range = |size: u64, nodes: &[String]| {
             let nodes: Result<Vec<Hash>, _> = nodes.iter().map(|n| Hash::from_base64(n)).collect();
@@ -139,33 +133,14 @@ pub(super) fn load(path: &Path) -> Result<Kept, KeptError> {
         path: path.into(),
         what: what.to_string(),
     };
-    let bytes = match fs::metadata(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            return Err(KeptError::Lost { path: path.into() });
+    let form = match sealed::load::<Form>(path) {
+        Ok(Some(form)) => form,
+        Ok(None) => return Err(KeptError::Lost { path: path.into() }),
+        Err(error @ (SealedError::Form(..) | SealedError::Sum)) => {
+            return Err(unusable(&format!("the cursor is lost: {error}")));
         }
-        Err(e) => return Err(unusable(&e)),
-        Ok(meta) if meta.len() > BYTES_MAX => return Err(unusable(&"not the file of a monitor")),
-        Ok(_) => fs::read(path).map_err(|e| unusable(&e))?,
+        Err(error) => return Err(unusable(&error)),
     };
-    let form: Form = serde_json::from_slice(&bytes).map_err(|e| {
-        unusable(&format!(
-            "the cursor is lost: not the file of a monitor: {e}"
-        ))
-    })?;
-    if form.format != FORMAT {
-        let what = format!(
-            "of format {:?}, and this release knows {FORMAT}",
-            form.format
-        );
-        return Err(unusable(&what));
-    }
-    let stated = form.sha256.clone();
-    let (sum, form) = form.sum();
-    if sum != stated {
-        return Err(unusable(
-            &"the cursor is lost: its content and its SHA-256 do not agree: it was changed or damaged",
-        ));
-    }
     form.kept().map_err(|what| unusable(&what))
 }
 
@@ -177,7 +152,7 @@ pub(super) fn save(path: &Path, kept: &Kept) -> Result<(), KeptError> {
     let nodes = |range: &Range| range.nodes().iter().map(Hash::to_base64).collect();
     let (names, keys) = kept.learned.to_texts();
     let form = Form {
-        format: FORMAT.into(),
+        format: Form::FORMAT.into(),
         sha256: String::new(),
         origin: kept.head.checkpoint.origin.clone(),
         size: kept.read.size(),
@@ -188,9 +163,7 @@ pub(super) fn save(path: &Path, kept: &Kept) -> Result<(), KeptError> {
         names,
         keys,
     };
-    let (sum, mut form) = form.sum();
-    form.sha256 = sum;
-    files::replace(path, form.text().as_bytes(), files::PUBLIC).map_err(|e| KeptError::Unusable {
+    sealed::save(path, form).map_err(|e| KeptError::Unusable {
         path: path.into(),
         what: e.to_string(),
     })
@@ -198,6 +171,8 @@ pub(super) fn save(path: &Path, kept: &Kept) -> Result<(), KeptError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use countersign_verifier::hash::leaf_hash;
 
@@ -233,7 +208,7 @@ mod tests {
             String::new(),
             good[..good.len() - 9].to_owned(),
             good.replacen("\"size\":5", "\"size\":4", 1),
-            good.replacen(FORMAT, "countersign.watch/2", 1),
+            good.replacen(Form::FORMAT, "countersign.watch/2", 1),
             good.replacen("\"names\"", "\"more\":1,\"names\"", 1),
         ] {
             fs::write(&path, &bad).unwrap();

@@ -1,31 +1,28 @@
 //! An account's directory in which one thing is not what it must be: its class is named.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path};
 
 use countersign_log::{
-    Key, Outcome, SystemClocks, Until,
+    Key,
     store::{Growth, Head, Snapshot, Store},
 };
 use countersign_verifier::{
     base64,
-    dsse::Envelope,
     hash::sha256,
     key::{Algorithm, PrivateKey},
-    leaf::Millis,
-    operation::{Operation, PAYLOAD_TYPE},
     verdict::Outcome as Verdict,
 };
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    account::Account,
-    config,
+    account::{
+        Account,
+        tests::rig::{self, done, shared},
+    },
     data_dir::DataDir,
-    init,
-    ledger::{Request, space},
+    ledger::space,
     state::State,
-    submit::{Budget, prepare_operation, prepare_receipt},
 };
 
 struct Rig {
@@ -33,46 +30,17 @@ struct Rig {
     home: tempfile::TempDir,
 }
 
-fn shared() -> Shared {
-    Shared::new(8 << 20, 8 << 20)
-}
-
 impl Rig {
     /// An account of 300 receipts, an item and two operations that ask for one name.
     fn new() -> Rig {
-        let home = tempfile::tempdir().unwrap();
-        let dir = DataDir::new(home.path().join("data"));
-        init::create(&dir, &init::development(false)).unwrap();
+        let (home, dir) = rig::development();
         let rig = Rig { dir, home };
-        let account = rig.account();
-        let owner = fs::read_to_string(rig.dir.owner_key()).unwrap();
-        let owner = PrivateKey::parse(&owner).unwrap();
+        let (account, owner) = (rig.account(), rig::owner(&rig.dir));
         for (n, arguments) in [enrol(1), enrol(2)].into_iter().enumerate() {
-            let operation = Operation {
-                tool: "identity_enroll".into(),
-                arguments,
-                log: account.origin.clone(),
-                session: None,
-                nonce: format!("nonce-{n:020}"),
-                issued_at: Millis(now_ms()),
-                prev: Vec::new(),
-                observed: None,
-            };
-            let signed = Envelope::sign(PAYLOAD_TYPE, &operation.to_json(), &[copy(&owner)]);
-            let state = account.reader().version();
-            let prepared = prepare_operation(&state, signed).unwrap();
-            done(&account, vec![Request::Operation(Box::new(prepared))]);
+            let asked = ("identity_enroll", arguments);
+            done(&account, vec![rig::operation(&account, &owner, asked, n)]);
         }
-        let receipts = (0..300).map(|n| {
-            let payload = format!("{{\"n\":{n}}}");
-            let kind = "application/vnd.example.receipt+json";
-            let envelope = Envelope::sign(kind, payload.as_bytes(), &[copy(&owner)]);
-            let state = account.reader().version();
-            let budget = Budget::of(1);
-            let prepared = prepare_receipt(&state, &envelope.to_json(), false, &budget);
-            Request::Receipt(prepared.unwrap().request)
-        });
-        done(&account, receipts.collect());
+        done(&account, rig::receipts(&account, &owner, 300));
         account.log.close();
         drop(account);
         // What was published last is marked.
@@ -81,9 +49,7 @@ impl Rig {
     }
 
     fn account(&self) -> Account {
-        let clocks = Arc::new(SystemClocks);
-        let settings = config::Witnesses::default();
-        Account::open(&self.dir, "dev", &shared(), clocks, (&settings, false)).unwrap()
+        rig::open(&self.dir)
     }
 
     fn check(&self, live: Option<Live>) -> Report {
@@ -153,33 +119,9 @@ fn nothing(head: Head, at: u64) -> Growth {
     }
 }
 
-fn copy(key: &PrivateKey) -> PrivateKey {
-    PrivateKey::parse(&key.to_pem()).unwrap()
-}
-
-fn now_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    u64::try_from(since.unwrap().as_millis()).unwrap()
-}
-
 fn enrol(n: u8) -> Value {
     let key = PrivateKey::from_secret(Algorithm::Ed25519, &[n; 32]).unwrap();
     json!({"name": "worker", "public_key": base64::encode(&key.public().spki_der())})
-}
-
-fn done(account: &Account, requests: Vec<Request>) {
-    let pending = account.log.submit(requests, Until::Included).ok().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
-    let wait = std::time::Duration::from_secs(60);
-    let (outcomes, _) = runtime.block_on(pending.reached(wait)).unwrap();
-    let all = outcomes.iter();
-    assert!(
-        all.clone()
-            .all(|outcome| matches!(outcome, Outcome::Sequenced(_)))
-    );
 }
 
 #[test]

@@ -1,0 +1,3 @@
+//! What tests of accounts at rest share.
+
+pub(crate) mod rig;

@@ -1,0 +1,94 @@
+//! A file of JSON that holds the SHA-256 of itself, so that what a disk or an editor did to it is found. It keeps nobody out: whoever
+//! can write it can also make a new sum.
+
+use std::{fs, io, path::Path};
+
+use countersign_verifier::hash::sha256;
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::files;
+
+/// The form of such a file.
+pub trait Sealed: Serialize + DeserializeOwned {
+    /// What its member `format` must say.
+    const FORMAT: &'static str;
+    /// What it is called, with its article.
+    const WHAT: &'static str;
+    /// The largest that is read.
+    const BYTES_MAX: u64;
+
+    /// Its member `format`.
+    fn format(&self) -> &str;
+
+    /// Its member `sha256`: of the file with this member empty.
+    fn seal(&mut self) -> &mut String;
+}
+
+/// Why such a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SealedError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// Larger than any.
+    #[error("not {0}")]
+    TooLarge(&'static str),
+    /// Not of its form.
+    #[error("not {0}: {1}")]
+    Form(&'static str, serde_json::Error),
+    /// Of another format than this release writes.
+    #[error("of format {found:?}, and this release knows {known}")]
+    Format {
+        /// What it says.
+        found: String,
+        /// What is known.
+        known: &'static str,
+    },
+    /// The sum in it is another file's.
+    #[error("its content and its SHA-256 do not agree: it was changed or damaged")]
+    Sum,
+}
+
+/// Reads one; `None` where there is none.
+///
+/// # Errors
+/// [`SealedError`].
+pub fn load<T: Sealed>(path: &Path) -> Result<Option<T>, SealedError> {
+    let bytes = match fs::metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e.into()),
+        Ok(meta) if meta.len() > T::BYTES_MAX => return Err(SealedError::TooLarge(T::WHAT)),
+        Ok(_) => fs::read(path)?,
+    };
+    let mut form: T = serde_json::from_slice(&bytes).map_err(|e| SealedError::Form(T::WHAT, e))?;
+    if form.format() != T::FORMAT {
+        return Err(SealedError::Format {
+            found: form.format().to_owned(),
+            known: T::FORMAT,
+        });
+    }
+    let stated = std::mem::take(form.seal());
+    if sum(&form) != stated {
+        return Err(SealedError::Sum);
+    }
+    Ok(Some(form))
+}
+
+/// Seals it and puts it in the place of the one before, whole or not at all and durable on return.
+///
+/// # Errors
+/// What the system says.
+pub fn save<T: Sealed>(path: &Path, mut form: T) -> io::Result<()> {
+    form.seal().clear();
+    *form.seal() = sum(&form);
+    files::replace(path, text(&form).as_bytes(), files::PUBLIC)
+}
+
+fn sum<T: Sealed>(empty: &T) -> String {
+    sha256(text(empty).as_bytes()).to_hex()
+}
+
+fn text<T: Sealed>(form: &T) -> String {
+    // OK because the forms are structs of strings, numbers and maps of strings: no key of theirs is anything else.
+    serde_json::to_string(form).expect("sealed::text") + "\n"
+}
