@@ -12,6 +12,7 @@ use countersign_verifier::{
     multi,
     proof::TlogProof,
     statement::{self, Statement},
+    tree::verify_inclusion,
 };
 use serde_json::{Value, json};
 
@@ -66,8 +67,9 @@ pub fn evidence(reader: &Reader<State>, index: u64) -> Result<Evidence, Problem>
     within(&published, index)?;
     let prover = Prover::new(reader, published.head.size);
     let leaf = leaf(reader, index)?;
-    let support = support(reader, &prover, &[(index, &leaf)])?;
-    let path = prover.inclusion(index).map_err(|e| unreadable(&e))?;
+    let root = &published.head.root;
+    let support = support(reader, (&prover, root), &[(index, &leaf)])?;
+    let path = path(&prover, (index, &leaf), root)?;
     Ok(Evidence {
         leaf,
         proof: tlog_proof(index, path, &published),
@@ -95,7 +97,7 @@ pub fn evidence_set(reader: &Reader<State>, indexes: &[u64]) -> Result<EvidenceS
         .map(|i| Ok((*i, leaf(reader, *i)?)))
         .collect::<Result<_, Problem>>()?;
     let of: Vec<(u64, &Vec<u8>)> = leaves.iter().map(|(i, l)| (*i, l)).collect();
-    let support = support(reader, &prover, &of)?;
+    let support = support(reader, (&prover, &published.head.root), &of)?;
     // OK because the indexes were checked above, and the verifier's nodes are those of its own order.
     let nodes = multi::nodes(indexes, published.head.size).map_err(|e| Problem::internal(&e))?;
     let hashes = nodes.iter().map(|node| {
@@ -180,7 +182,7 @@ pub fn tlog_proof(index: u64, path: Vec<Hash>, published: &Published) -> TlogPro
 /// Leaf 0 and the enrolment chains of everyone who signed these leaves.
 fn support(
     reader: &Reader<State>,
-    prover: &Prover<'_>,
+    (prover, root): (&Prover<'_>, &Hash),
     leaves: &[(u64, &Vec<u8>)],
 ) -> Result<Vec<Support>, Problem> {
     let version = reader.version();
@@ -192,13 +194,29 @@ fn support(
         }
     }
     let item = |index: u64| {
-        Ok(Support {
-            index,
-            leaf: leaf(reader, index)?,
-            path: prover.inclusion(index).map_err(|e| unreadable(&e))?,
-        })
+        let leaf = leaf(reader, index)?;
+        let path = path(prover, (index, &leaf), root)?;
+        Ok(Support { index, leaf, path })
     };
     indexes.into_iter().map(item).collect()
+}
+
+/// The path of a leaf to the published root. One that does not lead there is what a broken disk made of leaf or tiles: it convinces
+/// nobody, so nobody is given it.
+fn path(
+    prover: &Prover<'_>,
+    (index, leaf): (u64, &[u8]),
+    root: &Hash,
+) -> Result<Vec<Hash>, Problem> {
+    let path = prover.inclusion(index).map_err(|e| unreadable(&e))?;
+    let leads = verify_inclusion(&leaf_hash(leaf), index, prover.size(), &path, root);
+    leads.map_err(|_| {
+        let what = format!(
+            "leaf {index} and the tiles above it do not lead to the published root: see `countersign check`"
+        );
+        unreadable(&StoreError::Damaged { what })
+    })?;
+    Ok(path)
 }
 
 /// The leaf that binds the key of the session in which a leaf was signed: the one that began it.

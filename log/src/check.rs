@@ -1,10 +1,14 @@
 //! A store at rest, recomputed from its leaves: are tiles, head and lookup keys what follows from them?
 //!
-//! Nothing is repaired, and nothing is believed but the leaves, where these lead to the stored root. What a leaf means is for
-//! [`Above`] to say, to which each is shown in order. It costs some 40 bytes of memory a leaf, for the lookup keys.
+//! Nothing is believed but the leaves, where these lead to the stored root. What a leaf means is for [`Above`] to say, to which each is
+//! shown in order. [`run`] changes nothing; [`repair`] makes again what follows from the leaves. Memory: some MiB, and a few bits a leaf
+//! where something is wrong with it.
 
+mod faults;
 mod heads;
 mod index;
+mod pass;
+pub mod repair;
 mod walk;
 
 use countersign_verifier::vkey::VerifierKey;
@@ -13,6 +17,7 @@ use crate::{
     judge::Key,
     store::{Head, Store, StoreError, rocks::RocksStore},
 };
+use faults::Faults;
 use walk::Walk;
 
 /// What kind of object is at fault.
@@ -26,6 +31,11 @@ pub enum Class {
     Entry,
     /// A lookup key.
     Index,
+}
+
+impl Class {
+    /// All of them, in the order of the numbers that they are.
+    pub const ALL: [Class; 4] = [Class::Head, Class::Tile, Class::Entry, Class::Index];
 }
 
 /// An object that is not what it must be.
@@ -63,6 +73,9 @@ pub trait Above {
     /// behind it).
     fn take(&mut self, first: u64, leaves: &[Vec<u8>]) -> Vec<Option<Known>>;
 
+    /// Begins at leaf 0 again. From now on leaves are shown only to know what they are found by: nothing else needs to be judged.
+    fn again(&mut self);
+
     /// Told of leaves done, and of all.
     fn progress(&self, done: u64, all: u64);
 }
@@ -76,14 +89,26 @@ pub struct Found {
     pub tree: Option<Head>,
     /// The newest checkpoint kept as published, if it could be read.
     pub published: Option<String>,
-    /// What is wrong, in no special order.
+    /// What is wrong, in no special order: the first hundred of each class.
     pub faults: Vec<Fault>,
+    /// How many more there are, by class, in the order of [`Class::ALL`].
+    pub unnamed: [u64; Class::ALL.len()],
+    /// Whether the mark, or a checkpoint that the log has signed, speaks of another tree than that of the store.
+    pub contradicted: bool,
     /// How many tiles and lookup keys were compared.
     pub tiles: u64,
     /// See above.
     pub keys: u64,
     /// Why lookup keys were not compared, where they were not.
     pub keys_untold: Option<&'static str>,
+}
+
+impl Found {
+    /// Whether the leaves are known to be those that were committed: then what follows from them can be made again.
+    #[must_use]
+    pub fn leaves_hold(&self) -> bool {
+        self.tree == Some(self.head) && !self.contradicted
+    }
 }
 
 /// Checks a store that nobody writes to. `vkey` is the log's own key.
@@ -100,24 +125,36 @@ pub fn run(
         tree: None,
         published: None,
         faults: Vec::new(),
+        unnamed: [0; Class::ALL.len()],
+        contradicted: false,
         tiles: 0,
         keys: 0,
         keys_untold: None,
     };
-    let last_at = match store.head() {
-        Ok((head, at)) => {
+    let mut faults = Faults::default();
+    match store.head() {
+        Ok((head, last_at)) => {
             found.head = head;
-            at
+            tree(store, (vkey, last_at), above, (&mut found, &mut faults))?;
         }
         Err(StoreError::Damaged { what }) => {
             // How many leaves there should be is not known: nothing can be missing, and nothing be too much.
-            found.faults.push(Fault::new(Class::Head, None, what));
+            faults.add(Class::Head, None, what);
             found.keys_untold = Some("the head cannot be read");
-            return Ok(found);
         }
         Err(error) => return Err(error),
-    };
-    let heads = heads::read(store, &mut found.faults)?;
+    }
+    (found.faults, found.unnamed) = faults.into_parts();
+    Ok(found)
+}
+
+fn tree(
+    store: &RocksStore,
+    (vkey, last_at): (&VerifierKey, u64),
+    above: &mut dyn Above,
+    (found, faults): (&mut Found, &mut Faults),
+) -> Result<(), StoreError> {
+    let heads = heads::read(store, faults)?;
     found.published = heads.published();
     let mut walk = Walk::new(store, found.head, heads.sizes());
     walk.run(above)?;
@@ -125,12 +162,12 @@ pub fn run(
     (found.tree, found.tiles) = (walk.whole(), walk.tiles);
     if found.tree == Some(found.head) && walk.last_at().is_some_and(|at| at != last_at) {
         let what = format!("the head says that its last leaf is of {last_at} ms, and it is not");
-        found.faults.push(Fault::new(Class::Head, None, what));
+        faults.add(Class::Head, None, what);
     }
     let roots = std::mem::take(&mut walk.roots);
-    let leaves_hold = walk.settle(&mut found);
-    heads.compare(vkey, &roots, leaves_hold, &mut found);
-    Ok(found)
+    let leaves_hold = walk.settle(above, found, faults)?;
+    found.contradicted = heads.compare(vkey, &roots, leaves_hold, (found, faults));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -223,3 +223,63 @@ fn a_disk_that_changes_bits_is_found_and_a_store_that_does_not_open_is_a_fault()
     check(&dir, &[]).holds();
     rig.begin_again();
 }
+
+#[test]
+fn what_follows_from_the_leaves_is_made_again_while_no_service_runs() {
+    let mut rig = Rig::up();
+    for name in ["a", "b"] {
+        grow(&mut rig, name);
+        rig.restart();
+    }
+    let dir = rig.dir().to_owned();
+    let beside = check(&dir, &["--repair"]);
+    assert_eq!(beside.code, Some(4), "{}", beside.stderr);
+    assert!(beside.stderr.contains("stop it first"), "{}", beside.stderr);
+    rig.service.stop();
+    check(&dir, &["--repair"]).holds();
+    let kept = rig.account("before-repair-1");
+    assert!(!kept.exists(), "nothing was wrong");
+    // A bit in a table of each kind: what nobody can make again is left alone.
+    let (mut mended, mut left) = (BTreeSet::new(), 0);
+    let tables = files(&rig.account("db"), "sst");
+    for table in tables {
+        let Ok(whole) = fs::read(&table) else {
+            continue; // of a family that was begun again
+        };
+        flip(&table, 40);
+        let found = check(&dir, &[]);
+        let repairable = found.code == Some(1) && found.reports[0]["repairable"] != 0;
+        if !repairable {
+            let again = check(&dir, &["--repair"]);
+            assert_eq!(again.code, found.code, "{:?}", again.reports);
+            assert_eq!(again.reports[0]["repaired"], Value::Null);
+            left += 1;
+            fs::write(&table, &whole).expect("a table");
+            continue;
+        }
+        let again = check(&dir, &["--repair"]);
+        again.holds();
+        let did = &again.reports[0]["repaired"];
+        assert_eq!(
+            did["begun_again"].as_array().expect("families").len(),
+            1,
+            "{did}"
+        );
+        assert!(
+            Path::new(did["copy"].as_str().expect("a path"))
+                .join("db/CURRENT")
+                .is_file()
+        );
+        mended.extend(found.classes());
+    }
+    assert!(mended.contains("index") && left > 0, "{mended:?} {left}");
+    assert!(kept.is_dir());
+    // The service finds what it needs: what was taken is not taken again.
+    rig.begin_again();
+    let size = rig.size();
+    let line = receipt("a 7", &rig.owner()).to_json();
+    let again = rig.submit_lines(&[line]);
+    assert_eq!(again[0]["duplicate"], true, "{again:?}");
+    assert_eq!(rig.size(), size);
+    grow(&mut rig, "c");
+}

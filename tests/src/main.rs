@@ -4,6 +4,7 @@
 //! - `e2e`: a file a noun
 //! - `witness`: a witness alone, killed between what it stores and what it answers
 //! - `kill`, `faults`: what must survive, and what must be refused
+//! - `frozen`: directories of earlier releases
 //! - `scripts`: readable sessions with the command line
 //! - `real`: published envelopes and statements of others
 //! - `peers`: foreign readers and writers of logs, in Go
@@ -17,6 +18,7 @@ mod docs;
 #[path = "../e2e/mod.rs"]
 mod e2e;
 mod faults;
+mod frozen;
 mod house;
 mod kill;
 mod operate;

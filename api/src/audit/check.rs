@@ -1,10 +1,12 @@
 //! `countersign check`: the store of an account and the files beside it, recomputed from the leaves and judged.
 //!
 //! The store's own part (leaves, tiles, heads, lookup keys) is [`countersign_log::check`]. Here is what the leaves say: signatures,
-//! decisions, the state that they make, and whether snapshot, service and key files agree with it. Nothing is changed.
+//! decisions, the state that they make, and whether snapshot, service and key files agree with it. [`run`] changes nothing; [`repair`]
+//! makes again what follows from the leaves.
 
 mod above;
 mod files;
+mod mend;
 mod report;
 
 use std::path::Path;
@@ -23,6 +25,7 @@ use countersign_verifier::{
     vkey::VerifierKey,
 };
 
+pub use mend::{Mended, RepairError, complete, repair};
 pub use report::Report;
 
 use super::report::{Class, Faults};
@@ -102,7 +105,7 @@ pub fn run(plan: &Plan<'_>) -> Result<Report, CheckError> {
     };
     let snapshot = match store.snapshot() {
         Err(StoreError::Damaged { what }) => {
-            faults.add(Class::State, None, format!("the snapshot: {what}"));
+            faults.add_derived(Class::State, None, format!("the snapshot: {what}"));
             None
         }
         other => other.map_err(CheckError::Unknown)?,
@@ -155,14 +158,22 @@ fn published(
 }
 
 fn take(found: &Found, faults: &mut Faults) {
+    let of = |kind: Kind| match kind {
+        Kind::Head => (Class::Head, false),
+        Kind::Tile => (Class::Tile, true),
+        Kind::Entry => (Class::Entry, false),
+        Kind::Index => (Class::Index, found.keys_untold.is_none()),
+    };
     for fault in &found.faults {
-        let class = match fault.class {
-            Kind::Head => Class::Head,
-            Kind::Tile => Class::Tile,
-            Kind::Entry => Class::Entry,
-            Kind::Index => Class::Index,
-        };
-        faults.add(class, fault.index, fault.what.clone());
+        let what = fault.what.clone();
+        match of(fault.class) {
+            (class, true) => faults.add_derived(class, fault.index, what),
+            (class, false) => faults.add(class, fault.index, what),
+        }
+    }
+    for (kind, more) in Kind::ALL.into_iter().zip(found.unnamed) {
+        let (class, derived) = of(kind);
+        faults.count_more(class, more, derived);
     }
 }
 

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::state::State;
 
-/// Faults that are named; more are counted.
-const NAMED_MAX: usize = 100;
+/// Faults of a class that are named; more are counted.
+const NAMED_MAX: u64 = 100;
 
 /// What kind of thing is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub struct Fault {
     pub index: Option<u64>,
     /// What, in plain words.
     pub what: String,
+    /// Of a store: whether it follows from the leaves, so that it can be made again where these are whole.
+    pub derived: bool,
 }
 
 /// One check.
@@ -115,15 +117,47 @@ pub(super) struct Faults {
     named: Vec<Fault>,
     /// By class, in the order of its variants.
     counts: [u64; Class::ALL.len()],
+    /// The same of those that are of what follows from the leaves.
+    derived: [u64; Class::ALL.len()],
 }
 
 impl Faults {
     pub(super) fn add(&mut self, class: Class, index: Option<u64>, what: impl Into<String>) {
-        self.counts[class as usize] += 1;
-        if self.named.len() < NAMED_MAX {
-            let what = what.into();
-            self.named.push(Fault { class, index, what });
+        self.name(class, index, what.into(), false);
+    }
+
+    /// The same of something that follows from the leaves.
+    pub(super) fn add_derived(
+        &mut self,
+        class: Class,
+        index: Option<u64>,
+        what: impl Into<String>,
+    ) {
+        self.name(class, index, what.into(), true);
+    }
+
+    fn name(&mut self, class: Class, index: Option<u64>, what: String, derived: bool) {
+        self.count_more(class, 1, derived);
+        // Of each class some, so that many of one do not hide the others.
+        if self.counts[class as usize] <= NAMED_MAX {
+            self.named.push(Fault {
+                class,
+                index,
+                what,
+                derived,
+            });
         }
+    }
+
+    /// So many more, which nobody names.
+    pub(super) fn count_more(&mut self, class: Class, count: u64, derived: bool) {
+        self.counts[class as usize] += count;
+        self.derived[class as usize] += count * u64::from(derived);
+    }
+
+    /// How many of a class are of what follows from the leaves.
+    pub(super) fn derived(&self, class: Class) -> u64 {
+        self.derived[class as usize]
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -163,18 +197,23 @@ pub(super) fn fault_rows(faults: &[Fault]) -> Value {
     rows.collect()
 }
 
-/// Checks and faults as lines.
-pub(super) fn fault_lines(checks: &[Check], faults: &[Fault], count: u64) -> String {
+/// Checks and faults as lines; `remark` may add to what is said of a fault.
+pub(super) fn fault_lines(
+    checks: &[Check],
+    faults: &[Fault],
+    count: u64,
+    remark: &dyn Fn(&Fault) -> Option<&'static str>,
+) -> String {
     let mut lines = String::new();
     for check in checks {
         let (name, status) = (check.name, check.status.as_str());
         lines += &format!("  {name:<11} {status:<8} {}\n", check.detail);
     }
     for fault in faults {
-        let class = fault.class.name();
+        let (class, remark) = (fault.class.name(), remark(fault).unwrap_or_default());
         lines += &match fault.index {
-            Some(index) => format!("  fault: {class}, leaf {index}: {}\n", fault.what),
-            None => format!("  fault: {class}: {}\n", fault.what),
+            Some(index) => format!("  fault: {class}, leaf {index}: {}{remark}\n", fault.what),
+            None => format!("  fault: {class}: {}{remark}\n", fault.what),
         };
     }
     let unnamed = count - faults.len() as u64;
@@ -292,7 +331,7 @@ impl Report {
         if let Some(size) = self.resumed_from {
             lines += &format!("  goes on after {size} leaves that were audited before\n");
         }
-        lines += &fault_lines(&self.checks, &self.faults, self.fault_count);
+        lines += &fault_lines(&self.checks, &self.faults, self.fault_count, &|_| None);
         lines += match self.outcome() {
             Outcome::Holds => "holds\n",
             Outcome::DoesNotHold => "does not hold\n",

@@ -71,7 +71,7 @@ Examples:
 pub fn run(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     let dir = args.dir.open();
     let names = account_names(&dir, &args.account)?;
-    let holds = hold(&dir)?;
+    let holds = hold(&dir, false)?;
     let made_at = Millis(now_s().unwrap_or(0).saturating_mul(1_000)).to_string();
     let begun = Backup::begin(&dir, &args.dest, (args.with_keys, made_at));
     let mut backup = begun.map_err(told)?;

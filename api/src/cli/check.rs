@@ -16,7 +16,7 @@ use super::{
     local::IN_USE, out::Out, place::DirArg,
 };
 use crate::{
-    audit::check::{self, CheckError, Live, Plan},
+    audit::check::{self, CheckError, Live, Plan, Report},
     client::{ClientError, Still, admin_still},
     data_dir::{AccountDir, DataDir, Held, LockError},
 };
@@ -24,8 +24,8 @@ use crate::{
 /// Recompute the accounts of a data directory from their leaves, and name whatever does not follow from them
 ///
 /// Every leaf, tile, head, lookup key, signature and decision; the snapshot and what a running service holds against a replay; the
-/// key files against leaf 0. Nothing is changed. Beside a running service a copy of its store is checked, made of hard links, while
-/// it goes on.
+/// key files against leaf 0. Nothing is changed, unless `--repair` says so. Beside a running service a copy of its store is checked, made
+/// of hard links, while it goes on.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct CheckArgs {
@@ -40,6 +40,12 @@ pub struct CheckArgs {
     account: Option<String>,
     #[command(flatten)]
     dir: DirArg,
+    /// Make again what follows from the leaves, where it is not what it must be: tiles, lookup keys and the snapshot
+    ///
+    /// Only of a directory that no service runs on, and only where the leaves lead to the stored head. The store as it was is kept in
+    /// accounts/NAME/before-repair-N first, of hard links. Then it is checked again.
+    #[arg(long)]
+    repair: bool,
     /// Print one line of JSON an account
     #[arg(long)]
     json: bool,
@@ -57,17 +63,21 @@ A line for each class of objects, by which faults are named:
   blob   the bodies beside the log give their commitments, and none is erased
   key    every signature verifies under the key that the leaves enrol for its
          signer; the key files are those that leaf 0 names
-A store that does not open is a fault. Nothing is repaired: see `recover`.
+A store that does not open is a fault. Of each fault it is said whether
+--repair mends it: it never touches a leaf, the head, a checkpoint, the mark, a
+body or a key file. Lost leaves come back with `recover`.
 
 Exit codes:
   0  everything is as it must be
   1  it is not: the faults are named
   2  wrong usage, or a directory that cannot be read
   3  cannot tell: of a newer release
-  4  the directory is in use, and its service cannot be asked
+  4  the directory is in use, and its service cannot be asked; with --repair
+     always when it is in use
 
 Examples:
   countersign check
+  countersign check --repair
   countersign check --dir /var/lib/countersign --json";
 
 /// Runs it.
@@ -77,7 +87,7 @@ Examples:
 pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let dir = args.dir.open();
     let names = account_names(&dir, args.account.as_slice())?;
-    let held = hold(&dir)?;
+    let held = hold(&dir, args.repair)?;
     let codes: anyhow::Result<Vec<u8>> = names
         .iter()
         .map(|name| match &held {
@@ -117,14 +127,17 @@ pub(super) enum Holds {
 }
 
 /// Finds out who has the directory, and takes it where nobody does.
-pub(super) fn hold(dir: &DataDir) -> anyhow::Result<Holds> {
+pub(super) fn hold(dir: &DataDir, repair: bool) -> anyhow::Result<Holds> {
     match dir.lock() {
         Ok(held) => Ok(Holds::Rest(Some(held))),
         Err(LockError::Io { source, .. })
-            if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem =>
+            if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem && !repair =>
         {
             Ok(Holds::Rest(None))
         }
+        Err(error @ LockError::InUse { .. }) if repair => Err(in_use(format!(
+            "{error}: stop it first, --repair writes where nobody else does"
+        ))),
         Err(LockError::InUse { .. }) => {
             let path = dir.root().join("check.lock");
             let file = File::create(&path).with_context(|| path.display().to_string())?;
@@ -214,17 +227,13 @@ fn one(
         now_s: now_s(),
         progress: &progress,
     };
-    let report = check::run(&plan);
+    let report = if args.repair {
+        mended(&plan, name)
+    } else {
+        look(&plan, name)
+    };
     bar.end();
-    let report = report.map_err(|error| {
-        let code = match &error {
-            CheckError::Unusable(_) => UNUSABLE,
-            CheckError::Unknown(StoreError::InUse(_)) => IN_USE,
-            CheckError::Unknown(_) => UNKNOWN,
-        };
-        let message = format!("{name}: {error}");
-        Fail { code, message }
-    })?;
+    let report = report?;
     let mut out = Out::stdout();
     let written = if args.json {
         out.line(report.to_json(name))
@@ -237,4 +246,36 @@ fn one(
         Outcome::DoesNotHold => REFUSED,
         Outcome::CannotTell => UNKNOWN,
     })
+}
+
+fn look(plan: &Plan<'_>, name: &str) -> anyhow::Result<Report> {
+    let report = check::run(plan);
+    Ok(report.map_err(|error| {
+        let code = match &error {
+            CheckError::Unusable(_) => UNUSABLE,
+            CheckError::Unknown(StoreError::InUse(_)) => IN_USE,
+            CheckError::Unknown(_) => UNKNOWN,
+        };
+        let message = format!("{name}: {error}");
+        Fail { code, message }
+    })?)
+}
+
+/// What is found once whatever follows from the leaves is made again; what was there before, where there is nothing to be made.
+fn mended(plan: &Plan<'_>, name: &str) -> anyhow::Result<Report> {
+    let failed = |error: &dyn std::fmt::Display| {
+        let message = format!("{name}: {error}");
+        Fail {
+            code: UNKNOWN,
+            message,
+        }
+    };
+    check::complete(plan).map_err(|error| failed(&error))?;
+    let found = look(plan, name)?;
+    let Some(mended) = check::repair(plan, &found).map_err(|error| failed(&error))? else {
+        return Ok(found);
+    };
+    let mut report = look(plan, name)?;
+    report.mended = Some(mended);
+    Ok(report)
 }

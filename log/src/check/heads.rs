@@ -9,7 +9,7 @@ use countersign_verifier::{
     vkey::VerifierKey,
 };
 
-use super::{Class, Fault, Found};
+use super::{Class, Found, faults::Faults};
 use crate::store::{
     Head, Kept, Store, StoreError,
     rocks::{RocksStore, Rows},
@@ -24,9 +24,10 @@ pub(super) struct Heads {
 
 const PUBLISHED: &str = "the published checkpoint";
 const AHEAD: &str = "the checkpoint that a witness showed";
+const MARK: &str = "the mark of what was published";
 
 /// Reads them; what cannot be read is a fault.
-pub(super) fn read(store: &RocksStore, faults: &mut Vec<Fault>) -> Result<Heads, StoreError> {
+pub(super) fn read(store: &RocksStore, faults: &mut Faults) -> Result<Heads, StoreError> {
     let mut heads = Heads::default();
     let mut taken = |read: Result<Vec<Kept>, StoreError>, name| match read {
         Ok(all) => {
@@ -34,7 +35,7 @@ pub(super) fn read(store: &RocksStore, faults: &mut Vec<Fault>) -> Result<Heads,
             Ok(())
         }
         Err(StoreError::Damaged { what }) => {
-            faults.push(Fault::new(Class::Head, None, format!("{name}: {what}")));
+            faults.add(Class::Head, None, format!("{name}: {what}"));
             Ok(())
         }
         Err(error) => Err(error),
@@ -44,7 +45,7 @@ pub(super) fn read(store: &RocksStore, faults: &mut Vec<Fault>) -> Result<Heads,
     taken(store.ahead().map(Vec::from_iter), AHEAD)?;
     // Also those that nobody asks for: a disk that changed them may change others.
     match store.scan(Rows::Meta, |_| true) {
-        Err(StoreError::Damaged { what }) => faults.push(Fault::new(Class::Head, None, what)),
+        Err(StoreError::Damaged { what }) => faults.add(Class::Head, None, what),
         other => other?,
     }
     // Damaged, it would not have opened.
@@ -64,33 +65,46 @@ impl Heads {
         published.map(|(_, kept)| kept.note.clone())
     }
 
-    /// Whether each is signed by the log, and says what the leaves lead to.
+    /// Whether each is signed by the log, and says what the leaves lead to. Whether one that cannot be doubted (the mark, or what
+    /// the log has signed) speaks of another tree than that of the store.
     pub(super) fn compare(
         &self,
         vkey: &VerifierKey,
         roots: &BTreeMap<u64, Hash>,
         leaves_hold: bool,
-        found: &mut Found,
-    ) {
+        (found, faults): (&Found, &mut Faults),
+    ) -> bool {
         let (head, whole) = (found.head, found.tree.is_some());
+        let mut contradicted = false;
         let mut add = |name: &str, what: String| {
-            let what = format!("{name}: {what}");
-            found.faults.push(Fault::new(Class::Head, None, what));
+            faults.add(Class::Head, None, format!("{name}: {what}"));
         };
+        let mut all = Vec::new();
         for (name, kept) in &self.notes {
-            if let Err(why) = signed(kept, vkey) {
+            let signed = signed(kept, vkey);
+            all.push((*name, kept.head, signed.is_ok()));
+            if let Err(why) = signed {
                 add(name, why);
             }
         }
-        let notes = self.notes.iter().map(|(name, kept)| (*name, kept.head));
-        let mark = self
-            .mark
-            .map(|mark| ("the mark of what was published", mark));
-        for (name, of) in notes.chain(mark) {
+        match (self.mark, self.published()) {
+            (None, None) => {}
+            (None, Some(_)) => {
+                contradicted = true;
+                add(MARK, "it is empty, and the store has published".into());
+            }
+            (Some(mark), published) => {
+                all.push((MARK, mark, true));
+                if published.is_none() {
+                    add(PUBLISHED, "there is none, and the mark has one".into());
+                }
+            }
+        }
+        for (name, of, sure) in all {
             match roots.get(&of.size) {
-                Some(root) if *root == of.root => {}
+                Some(root) if *root == of.root => continue,
                 // Changed leaves lead elsewhere, and are named.
-                Some(_) if !leaves_hold => {}
+                Some(_) if !leaves_hold => continue,
                 Some(root) => add(
                     name,
                     format!(
@@ -103,10 +117,12 @@ impl Heads {
                     add(name, what);
                 }
                 // What is missing is named already.
-                None if !whole => {}
+                None if !whole => continue,
                 None => add(name, format!("of size {}, which was not reached", of.size)),
             }
+            contradicted |= sure;
         }
+        contradicted
     }
 }
 

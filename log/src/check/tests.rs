@@ -1,5 +1,7 @@
 //! A store in which one thing is not what it must be: that, and only that kind of thing, is named.
 
+mod repair;
+
 use countersign_verifier::{
     hash::{Hash, leaf_hash, sha256},
     vkey::NoteSigner,
@@ -39,6 +41,8 @@ impl Above for Plain {
         assert!(first < LEAVES);
         leaves.iter().map(known).map(Some).collect()
     }
+
+    fn again(&mut self) {}
 
     fn progress(&self, done: u64, all: u64) {
         assert!(done <= all);
@@ -272,4 +276,22 @@ fn heads() {
     rig.store.damage(None, b"ahead", None);
     rig.store.mark(&beyond).unwrap();
     rig.has(Class::Head, None, "the mark of what was published");
+    assert!(rig.check().contradicted);
+}
+
+#[test]
+fn where_nothing_is_right_a_hundred_are_named_and_all_are_counted() {
+    let rig = Rig::new();
+    for n in 0..LEAVES {
+        let key = own(&leaf(n)).bytes();
+        rig.store.damage(Some(Rows::Unique), &key, None);
+        let stranger = Key::new(9, &sha256(&n.to_be_bytes())).bytes();
+        let value = n.to_be_bytes();
+        rig.store
+            .damage(Some(Rows::Unique), &stranger, Some(&value));
+    }
+    let found = rig.check();
+    assert_eq!(found.faults.len(), 100);
+    assert_eq!(found.unnamed, [0, 0, 0, 2 * LEAVES - 100]);
+    assert!(found.leaves_hold());
 }

@@ -112,6 +112,16 @@ pub enum StoreError {
         /// The newest format number known here.
         known: u32,
     },
+    /// Written by an older release, and asked for where nothing is written.
+    #[error(
+        "the store has format {found}, and this release {known}: a start of the service migrates it"
+    )]
+    Older {
+        /// The format number found.
+        found: u32,
+        /// The format number of this release.
+        known: u32,
+    },
     /// The disk, the file system or the database said no; it may say yes later.
     #[error("unavailable: {0}")]
     Unavailable(String),

@@ -2,7 +2,7 @@
 //!
 //! | column family | key | value |
 //! |---|---|---|
-//! | default | `format`, `head`, `snapshot-parts`, `snapshot/…`, `published`, `signed/<size>` | see `meta` below |
+//! | default | `format`, `migrating`, `head`, `snapshot-parts`, `snapshot/…`, `published`, `signed/<size>` | see `meta` below |
 //! | entries | index, u64 big-endian | the leaf |
 //! | tiles | level, then index, u64 big-endian | 8,192 bytes |
 //! | unique | name space, 16 bytes of a hash | index |
@@ -11,7 +11,10 @@
 //! Who may write here can change history up to the last published head, and no further: what is published is signed, and the
 //! mark beside the database (`tidemark`) and every witness remember it.
 
+mod behind;
 mod codec;
+mod mend;
+mod migrate;
 mod open;
 mod scan;
 
@@ -25,8 +28,11 @@ use std::{
 
 use rocksdb::{DB, Direction, IteratorMode, ReadOptions, WriteBatch, WriteOptions};
 
+pub(crate) use self::mend::Mending;
 pub use self::{
-    open::{Shared, lost},
+    behind::lost,
+    mend::Derived,
+    open::Shared,
     scan::{Row, Rows},
 };
 
@@ -34,9 +40,10 @@ use self::{
     codec::{
         batch, checkpoint, committed, kept, meta, number, part_key, parts, signed_key, tile_key,
     },
+    migrate::{LAYOUT, Layout},
     open::{
-        ENTRIES, FORMAT, POSTINGS, TILES, UNIQUE, damaged, family, open, open_existing,
-        open_to_read, trouble,
+        ENTRIES, POSTINGS, TILES, UNIQUE, damaged, family, open, open_existing, open_to_read,
+        trouble,
     },
 };
 use super::{Growth, Head, Kept, Snapshot, Stage, Store, StoreError, tidemark::Tidemark};
@@ -49,6 +56,7 @@ const SNAPSHOT_PART_BYTES: usize = 1 << 20;
 pub struct RocksStore {
     folder: PathBuf,
     shared: Shared,
+    layout: &'static Layout,
     /// After a reload that failed: open for reading only, or `None` if not even that can be done.
     db: RwLock<Option<DB>>,
     /// Whether that database is open for writing.
@@ -83,20 +91,29 @@ impl RocksStore {
         Tidemark::create(tidemark)?;
         let db = open(folder, shared, true)?;
         let mut batch = WriteBatch::default();
-        batch.put(meta::FORMAT, FORMAT.to_be_bytes());
-        let store = RocksStore::with(folder, Tidemark::open(tidemark)?, shared, db);
+        batch.put(meta::FORMAT, LAYOUT.format.to_be_bytes());
+        let store = RocksStore::with(folder, Tidemark::open(tidemark)?, shared, (db, &LAYOUT));
         store.write(batch)?;
         Ok(store)
     }
 
-    /// Opens a store that [`RocksStore::create`] made.
+    /// Opens a store that [`RocksStore::create`] made; one of an older layout is migrated, with a line on standard error and a copy of
+    /// what was there beside it.
     ///
     /// # Errors
     /// `InUse` if another process holds it, `TooNew`, `Damaged` if RocksDB refuses what it finds or there is no log, `Unavailable`.
     pub fn open(folder: &Path, tidemark: &Path, shared: &Shared) -> Result<RocksStore, StoreError> {
+        RocksStore::open_as((folder, tidemark), shared, &LAYOUT)
+    }
+
+    fn open_as(
+        (folder, tidemark): (&Path, &Path),
+        shared: &Shared,
+        layout: &'static Layout,
+    ) -> Result<RocksStore, StoreError> {
         let mark = Tidemark::open(tidemark)?;
-        let db = open_existing(folder, shared, mark.last().as_ref())?;
-        let store = RocksStore::with(folder, mark, shared, db);
+        let db = open_existing(folder, shared, mark.last().as_ref(), layout)?;
+        let store = RocksStore::with(folder, mark, shared, (db, layout));
         if store.tidemark()?.is_none() && store.published()?.is_some() {
             return Err(damaged(format!(
                 "{}: the mark of the largest published head is empty, and the database has published",
@@ -106,12 +123,18 @@ impl RocksStore {
         Ok(store)
     }
 
-    fn with(folder: &Path, tidemark: Tidemark, shared: &Shared, db: DB) -> RocksStore {
+    fn with(
+        folder: &Path,
+        tidemark: Tidemark,
+        shared: &Shared,
+        (db, layout): (DB, &'static Layout),
+    ) -> RocksStore {
         let mut sync = WriteOptions::default();
         sync.set_sync(true);
         RocksStore {
             folder: folder.to_owned(),
             shared: shared.clone(),
+            layout,
             db: RwLock::new(Some(db)),
             writable: AtomicBool::new(true),
             tidemark: Mutex::new(tidemark),
@@ -444,7 +467,7 @@ impl Store for RocksStore {
             *db = None;
         }
         let mark = self.tidemark()?;
-        match open_existing(&self.folder, &self.shared, mark.as_ref()) {
+        match open_existing(&self.folder, &self.shared, mark.as_ref(), self.layout) {
             Ok(opened) => {
                 *db = Some(opened);
                 self.writable.store(true, Ordering::SeqCst);
@@ -585,20 +608,5 @@ mod tests {
             0,
             "and nothing is made by looking"
         );
-    }
-
-    #[test]
-    fn a_newer_format_is_refused() {
-        let Fresh { store, _dir } = fresh();
-        let folder = store.folder.clone();
-        store
-            .read(|db| {
-                db.put(meta::FORMAT, 2u32.to_be_bytes())
-                    .map_err(|e| trouble(&e))
-            })
-            .unwrap();
-        drop(store);
-        let error = RocksStore::open(&folder, &_dir.path().join("published"), &shared()).err();
-        assert_eq!(error, Some(StoreError::TooNew { found: 2, known: 1 }));
     }
 }

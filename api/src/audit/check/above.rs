@@ -31,6 +31,8 @@ pub(super) struct Leaves<'a> {
     live: Option<Live>,
     /// What the comparisons came to, in words.
     compared: Vec<String>,
+    /// Once all of it was judged: what the leaves are found by, and no more.
+    again: Option<Keys<'a>>,
     progress: &'a dyn Fn(u64, u64),
 }
 
@@ -49,6 +51,7 @@ impl<'a> Leaves<'a> {
             snapshot,
             live,
             compared: Vec::new(),
+            again: None,
             progress,
         }
     }
@@ -65,7 +68,7 @@ impl<'a> Leaves<'a> {
                 }
                 Some(_) => {
                     let what = format!("the snapshot of {size} leaves is not what they make");
-                    self.faults.add(Class::State, None, what);
+                    self.faults.add_derived(Class::State, None, what);
                 }
                 // Of another release: a start passes it over, and replays.
                 None if is_of_another_form(&snapshot.bytes) => {
@@ -74,7 +77,7 @@ impl<'a> Leaves<'a> {
                 }
                 None => {
                     let what = format!("the snapshot of {size} leaves cannot be read");
-                    self.faults.add(Class::State, None, what);
+                    self.faults.add_derived(Class::State, None, what);
                 }
             }
         }
@@ -94,13 +97,20 @@ impl<'a> Leaves<'a> {
     /// Says what came of it; `whole`: every leaf was shown. The state.
     pub(super) fn finish(&mut self, whole: bool, looked: &mut Looked) -> State {
         let ended = whole && self.own.stopped.is_none();
-        for (name, size) in [
-            ("the snapshot", self.snapshot.as_ref().map(|s| s.size)),
-            ("what the service holds", self.live.as_ref().map(|l| l.size)),
+        for (derived, name, size) in [
+            (true, "the snapshot", self.snapshot.as_ref().map(|s| s.size)),
+            (
+                false,
+                "what the service holds",
+                self.live.as_ref().map(|l| l.size),
+            ),
         ] {
             if let Some(size) = size.filter(|_| ended) {
                 let what = format!("{name} is of {size} leaves, which the store has not");
-                self.faults.add(Class::State, None, what);
+                match derived {
+                    true => self.faults.add_derived(Class::State, None, what),
+                    false => self.faults.add(Class::State, None, what),
+                }
             }
         }
         looked.decisions = self.own.decisions;
@@ -114,6 +124,9 @@ impl<'a> Leaves<'a> {
 
 impl Above for Leaves<'_> {
     fn take(&mut self, first: u64, leaves: &[Vec<u8>]) -> Vec<Option<Known>> {
+        if let Some(again) = &mut self.again {
+            return again.take(first, leaves);
+        }
         let bytes: Vec<&[u8]> = leaves.iter().map(Vec::as_slice).collect();
         let parsed: Vec<Result<Leaf<'_>, LeafError>> =
             cores::each(&bytes, |leaf| Leaf::parse(leaf));
@@ -128,14 +141,7 @@ impl Above for Leaves<'_> {
                 for (index, leaf) in (first..).zip(&parsed) {
                     // Before the leaf is taken in: keys depend on who had which key then.
                     known.push(match leaf {
-                        Ok(leaf) if self.own.stopped.is_none() => {
-                            let keys = keys_of(&self.own.state, leaf).ok();
-                            keys.map(|(unique, postings)| Known {
-                                at: leaf.at().0,
-                                unique,
-                                postings,
-                            })
-                        }
+                        Ok(leaf) if self.own.stopped.is_none() => found_by(&self.own.state, leaf),
                         _ => None,
                     });
                     self.own
@@ -149,6 +155,61 @@ impl Above for Leaves<'_> {
             self.faults.add(Class::Key, Some(index), why);
         }
         known
+    }
+
+    fn again(&mut self) {
+        self.again = Some(Keys::new(self.progress));
+    }
+
+    fn progress(&self, done: u64, all: u64) {
+        (self.progress)(done, all);
+    }
+}
+
+/// What a leaf is found by, after those that this state reflects.
+fn found_by(state: &State, leaf: &Leaf<'_>) -> Option<Known> {
+    let (unique, postings) = keys_of(state, leaf).ok()?;
+    Some(Known {
+        at: leaf.at().0,
+        unique,
+        postings,
+    })
+}
+
+/// What leaves are found by, and the state that they make: nothing of them is judged.
+pub(super) struct Keys<'a> {
+    pub(super) state: State,
+    /// Whether there was a leaf that the state could not take in.
+    pub(super) stopped: bool,
+    progress: &'a dyn Fn(u64, u64),
+}
+
+impl<'a> Keys<'a> {
+    pub(super) fn new(progress: &'a dyn Fn(u64, u64)) -> Keys<'a> {
+        Keys {
+            state: State::default(),
+            stopped: false,
+            progress,
+        }
+    }
+
+    fn next(&mut self, leaf: &Result<Leaf<'_>, LeafError>) -> Option<Known> {
+        let leaf = leaf.as_ref().ok().filter(|_| !self.stopped);
+        let known = leaf.and_then(|leaf| found_by(&self.state, leaf));
+        self.stopped |= leaf.is_none_or(|leaf| self.state.apply(leaf).is_err());
+        known
+    }
+}
+
+impl Above for Keys<'_> {
+    fn take(&mut self, _: u64, leaves: &[Vec<u8>]) -> Vec<Option<Known>> {
+        let bytes: Vec<&[u8]> = leaves.iter().map(Vec::as_slice).collect();
+        let parsed = cores::each(&bytes, |leaf| Leaf::parse(leaf));
+        parsed.iter().map(|leaf| self.next(leaf)).collect()
+    }
+
+    fn again(&mut self) {
+        *self = Keys::new(self.progress);
     }
 
     fn progress(&self, done: u64, all: u64) {

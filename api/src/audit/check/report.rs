@@ -7,7 +7,10 @@ use countersign_verifier::{
 };
 use serde_json::{Value, json};
 
-use super::super::report::{Check, Class, Fault, Faults, fault_lines, fault_rows, outcome};
+use super::{
+    super::report::{Check, Class, Fault, Faults, fault_lines, fault_rows, outcome},
+    Mended,
+};
 
 /// What was looked at.
 #[derive(Default)]
@@ -15,6 +18,8 @@ pub(super) struct Looked {
     origin: String,
     head: Option<(u64, Hash)>,
     whole: bool,
+    /// Whether the leaves are those that were committed, as far as the store itself can say.
+    leaves_hold: bool,
     tiles: u64,
     keys: u64,
     keys_untold: Option<&'static str>,
@@ -38,6 +43,7 @@ impl Looked {
     pub(super) fn found(&mut self, found: &Found) {
         self.head = Some((found.head.size, found.head.root));
         self.whole = found.tree.is_some();
+        self.leaves_hold = found.leaves_hold();
         (self.tiles, self.keys) = (found.tiles, found.keys);
         self.keys_untold = found.keys_untold;
     }
@@ -119,7 +125,22 @@ pub struct Report {
     pub faults: Vec<Fault>,
     /// How many there are.
     pub fault_count: u64,
+    /// How many of them a repair mends.
+    pub repairable: u64,
+    /// Whether lookup keys can be made again.
+    pub(super) keys_told: bool,
+    /// Whether the snapshot is not what the leaves make.
+    pub(super) snapshot_wrong: bool,
+    /// Why nothing can be repaired, where there is something that follows from leaves.
+    pub refused: Option<&'static str>,
+    /// What was mended before this check.
+    pub mended: Option<Mended>,
 }
+
+/// Why nothing is made of leaves that may not be those that were committed.
+const NO_GROUND: &str = "the leaves are not known to be those that were committed, so nothing is made of them: bring them back \
+                         (`countersign recover`), or put back a copy that is whole";
+const UNOPENED: &str = "the store does not open: put back a copy that is whole";
 
 impl Report {
     pub(super) fn new(looked: Looked, faults: Faults) -> Report {
@@ -131,6 +152,8 @@ impl Report {
             n => Check::new(class.name(), Status::Fail, format!("{n} faults")),
         };
         let checks = Class::ALL.map(check).into();
+        let derived: u64 = Class::ALL.iter().map(|class| faults.derived(*class)).sum();
+        let snapshot_wrong = faults.derived(Class::State) > 0;
         let (fault_count, named) = (faults.count(), faults.into_named());
         Report {
             origin: looked.origin,
@@ -138,12 +161,18 @@ impl Report {
             checks,
             faults: named,
             fault_count,
+            repairable: if looked.leaves_hold { derived } else { 0 },
+            keys_told: looked.keys_untold.is_none(),
+            snapshot_wrong,
+            refused: (derived > 0 && !looked.leaves_hold).then_some(NO_GROUND),
+            mended: None,
         }
     }
 
     /// Of a store that does not open: nothing else can be told.
     pub(super) fn unopened(looked: Looked, faults: Faults) -> Report {
         let mut report = Report::new(looked, faults);
+        report.refused = Some(UNOPENED);
         for check in &mut report.checks {
             if check.status != Status::Fail {
                 (check.status, check.detail) = (Status::Skipped, "the store does not open".into());
@@ -158,12 +187,26 @@ impl Report {
         outcome(&self.checks, self.fault_count)
     }
 
+    /// Whether a repair mends this fault.
+    fn mends(&self, fault: &Fault) -> bool {
+        fault.derived && self.repairable > 0
+    }
+
     /// One JSON object.
     #[must_use]
     pub fn to_json(&self, account: &str) -> Value {
         let checks = self.checks.iter().map(
             |check| json!({"name": check.name, "status": check.status.as_str(), "detail": check.detail}),
         );
+        let mut faults = fault_rows(&self.faults);
+        for (row, fault) in faults
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+            .zip(&self.faults)
+        {
+            row["repairable"] = self.mends(fault).into();
+        }
         json!({
             "account": account,
             "verdict": self.outcome().as_str(),
@@ -171,8 +214,11 @@ impl Report {
             "size": self.head.map(|(size, _)| size),
             "root": self.head.map(|(_, root)| root.to_base64()),
             "checks": checks.collect::<Value>(),
-            "faults": fault_rows(&self.faults),
+            "faults": faults,
             "fault_count": self.fault_count,
+            "repairable": self.repairable,
+            "repair_refused": self.refused,
+            "repaired": self.mended.as_ref().map(Mended::to_json),
         })
     }
 
@@ -185,7 +231,21 @@ impl Report {
             }
             None => format!("{account}: {}\n", self.origin),
         };
-        lines += &fault_lines(&self.checks, &self.faults, self.fault_count);
+        if let Some(mended) = &self.mended {
+            lines += &mended.to_lines();
+        }
+        lines += &fault_lines(&self.checks, &self.faults, self.fault_count, &|fault| {
+            self.mends(fault).then_some("; --repair mends it")
+        });
+        if self.repairable > 0 {
+            let (some, all) = (self.repairable, self.fault_count);
+            lines += &format!(
+                "  {some} of {all} faults are mended by --repair, once no service runs on the directory\n"
+            );
+        }
+        if let Some(why) = self.refused {
+            lines += &format!("  --repair mends nothing: {why}\n");
+        }
         lines
             + match self.outcome() {
                 Outcome::Holds => "holds\n",

@@ -1,5 +1,7 @@
 //! An account's directory in which one thing is not what it must be: its class is named.
 
+mod damage;
+
 use std::{fs, path::Path};
 
 use countersign_log::{
@@ -53,16 +55,19 @@ impl Rig {
     }
 
     fn check(&self, live: Option<Live>) -> Report {
+        self.planned(live, |plan| run(plan).unwrap())
+    }
+
+    fn planned<T>(&self, live: Option<Live>, what: impl FnOnce(&Plan<'_>) -> T) -> T {
         let files = self.dir.account("dev");
-        let plan = Plan {
+        what(&Plan {
             files: &files,
             store: (&files.db(), &files.tidemark()),
             live,
             keys_elsewhere: false,
             now_s: None,
             progress: &|_, _| {},
-        };
-        run(&plan).unwrap()
+        })
     }
 
     /// Holds, and what is said of the state.

@@ -12,6 +12,8 @@ use crate::{
 /// Of the default column family.
 pub(super) mod meta {
     pub const FORMAT: &[u8] = b"format";
+    /// How far a change of format has come: see `migrate`. Not there while none is under way.
+    pub const MIGRATING: &[u8] = b"migrating";
     /// Size u64, root, log time of the last leaf u64.
     pub const HEAD: &[u8] = b"head";
     /// Size u64, then the judge's bytes: as the first release kept one, in one piece with a commit.
@@ -95,7 +97,7 @@ pub(super) fn kept(bytes: &[u8]) -> Result<Kept, StoreError> {
     })
 }
 
-fn head(bytes: &[u8]) -> Result<Head, StoreError> {
+pub(super) fn head(bytes: &[u8]) -> Result<Head, StoreError> {
     let root = bytes[8..]
         .try_into()
         .map_err(|_| damaged("a root has not 32 bytes"))?;

@@ -43,7 +43,7 @@ pub enum Rows {
 }
 
 impl Rows {
-    const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Rows::Entries => ENTRIES,
             Rows::Tiles => TILES,
@@ -143,6 +143,29 @@ mod tests {
                 .map_err(|e| trouble(&e))
             });
             damaged.unwrap();
+        }
+    }
+
+    impl RocksStore {
+        /// Every row of a family, as it lies there.
+        pub(crate) fn raw(&self, rows: Rows) -> Vec<(Vec<u8>, Vec<u8>)> {
+            let read = self.read(|db| {
+                let all = db.full_iterator_cf(family(db, rows.name()), IteratorMode::Start);
+                let all = all.map(|row| row.map(|(key, value)| (key.into_vec(), value.into_vec())));
+                all.collect::<Result<_, _>>().map_err(|e| trouble(&e))
+            });
+            read.unwrap()
+        }
+
+        /// Writes everything into tables.
+        pub(crate) fn tables(&self) {
+            self.flush().unwrap();
+        }
+
+        /// Drops a family, as an interrupted repair leaves it.
+        pub(crate) fn lose(&self, of: crate::store::rocks::Derived) {
+            let mut db = self.db.write().unwrap();
+            db.as_mut().unwrap().drop_cf(of.rows().name()).unwrap();
         }
     }
 
