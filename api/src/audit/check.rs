@@ -16,7 +16,7 @@ use countersign_log::{
     check::{self, Class as Kind, Found},
     store::{
         Store as _,
-        rocks::{RocksStore, Shared},
+        rocks::{RocksStore, Rows, Shared},
     },
 };
 use countersign_verifier::{
@@ -105,7 +105,12 @@ pub fn run(plan: &Plan<'_>) -> Result<Report, CheckError> {
     };
     let snapshot = match store.snapshot() {
         Err(StoreError::Damaged { what }) => {
-            faults.add_derived(Class::State, None, format!("the snapshot: {what}"));
+            let what = format!("the snapshot: {what}");
+            // Where the rows themselves cannot be read, another one beside them would mend nothing: the head lies among them.
+            match store.scan(Rows::Meta, |_| true) {
+                Ok(()) => faults.add_derived(Class::State, None, what),
+                Err(_) => faults.add(Class::State, None, what),
+            }
             None
         }
         other => other.map_err(CheckError::Unknown)?,

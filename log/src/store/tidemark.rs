@@ -7,7 +7,7 @@
 //! Two slots of 512 bytes, written in turn and each with a checksum, so that a write cut short leaves the other one.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
@@ -32,18 +32,20 @@ pub(super) struct Tidemark {
 }
 
 impl Tidemark {
-    /// Begins a mark, durable on return. Never over one that is there.
+    /// Begins a mark, durable on return and whole from its first moment. Never over one that is there.
     pub(super) fn create(path: &Path) -> Result<(), StoreError> {
         let failed =
             |e: std::io::Error| StoreError::Unavailable(format!("{}: {e}", path.display()));
-        let mut options = OpenOptions::new();
-        let file = options
-            .write(true)
-            .create_new(true)
-            .open(path)
-            .map_err(failed)?;
+        let mut begun = path.as_os_str().to_owned();
+        begun.push(".new");
+        let begun = PathBuf::from(begun);
+        let file = File::create(&begun).map_err(failed)?;
         file.write_all_at(&[0; 2 * SLOT], 0).map_err(failed)?;
         file.sync_all().map_err(failed)?;
+        // Unlike a rename, a link is refused where there is one already.
+        let linked = fs::hard_link(&begun, path);
+        fs::remove_file(&begun).map_err(failed)?;
+        linked.map_err(failed)?;
         match path.parent() {
             Some(parent) => File::open(parent)
                 .and_then(|d| d.sync_all())
@@ -164,7 +166,10 @@ mod tests {
     fn it_rises_survives_and_never_sinks() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("published");
+        // What an attempt that was killed left.
+        std::fs::write(dir.path().join("published.new"), "half").unwrap();
         Tidemark::create(&path).unwrap();
+        assert_eq!(dir.path().read_dir().unwrap().count(), 1);
         for size in [0, 3, 4, 9] {
             let mut mark = Tidemark::open(&path).unwrap();
             mark.raise(&head(size)).unwrap();
