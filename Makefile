@@ -24,7 +24,7 @@ bench: rocksdb ## the figures of the documentation, beside a peer in Go
 # The suites read SOAK: each loop of rounds runs so many times as long.
 soak: rocksdb ## what takes hours: races and kills fifty times as long (SOAK=50), each parser fuzzed for ten minutes (SECONDS=600)
 	$(CARGO) build --release --workspace --all-targets --locked
-	SOAK=$(or $(SOAK),50) $(CARGO) test --release --package countersign-tests --locked -- b125 two_workers races kill between
+	SOAK=$(or $(SOAK),50) $(CARGO) test --release --package countersign-tests --locked -- b125 two_workers races kill between b100 seed
 	tests/fuzz/run $(or $(SECONDS),600)
 
 rocksdb: ## the static RocksDB, once a machine; here because cargo would hide its progress

@@ -290,6 +290,7 @@ fn who_holds_a_key_and_no_token_signs_for_the_one_body() {
 
 #[test]
 fn an_erased_body_is_gone_and_stays_gone_on_a_disk_that_was_put_back() {
+    // B195
     let mut rig = Rig::up();
     let token = rig.token();
     let body = b"what must be forgotten";
@@ -427,6 +428,7 @@ fn until_the_witnesses_have_spoken_no_body_is_given_out() {
 
 #[test]
 fn the_commands_keep_read_erase_and_verify() {
+    // B195
     let site = Site::new();
     let mut service = site.start.run();
     let path = |name: &str| site.path(name).display().to_string();

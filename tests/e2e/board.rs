@@ -84,6 +84,7 @@ fn stdout(output: &Output) -> String {
 
 #[test]
 fn a_file_comes_in_and_goes_out_byte_for_byte() {
+    // B142, B147
     let mut rig = Rig::up();
     let content = file(118);
     let (path, out) = (
@@ -225,6 +226,50 @@ fn a_list_stands_still_while_others_write() {
     let mut rig = rig;
     rig.restart();
     page(&rig, with(&kept)).problem(410, "CURSOR_EXPIRED");
+}
+
+#[test]
+fn b139_an_export_is_the_board_at_the_size_that_it_names() {
+    let (mut rig, other) = (Rig::up(), Rig::up());
+    let shared = &rig;
+    let (written, exports) = thread::scope(|scope| {
+        let write = |n: usize| {
+            let (id, title) = (format!("T-{}", n % 7), n.to_string());
+            let asked = json!({"item": {"id": id, "title": title}, "wait": "sequenced"});
+            let answer = token_call(shared, "board_upsert", &asked).json();
+            let index = answer["entry"]["index"].as_u64().expect("an index");
+            (index, id, title)
+        };
+        let writer = scope.spawn(move || (0..80).map(write).collect::<Vec<_>>());
+        let mut exports = Vec::new();
+        while !writer.is_finished() || exports.is_empty() {
+            exports.push(token_call(shared, "board_export", &json!({})).json());
+        }
+        (writer.join().unwrap(), exports)
+    });
+    for export in &exports {
+        let size = export["as_of"]["size"].as_u64().expect("the size");
+        let below = written.iter().filter(|(index, ..)| *index < size);
+        let expected: BTreeMap<&str, &str> =
+            below.map(|(_, id, title)| (&**id, &**title)).collect();
+        let content = export["result"]["content"].as_str().expect("a file");
+        let lines: Vec<Value> = content
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("a line"))
+            .collect();
+        let found: BTreeMap<&str, &str> = lines
+            .iter()
+            .filter_map(|line| Some((line["id"].as_str()?, line["title"].as_str()?)))
+            .collect();
+        assert_eq!(found, expected, "at size {size}");
+    }
+    // Elsewhere it is what it was.
+    let content = &exports.last().expect("an export")["result"]["content"];
+    let asked = json!({"format": "countersign.board/1", "content": content, "dry_run": false});
+    result(&token_call(&other, "board_import", &asked));
+    let there = result(&token_call(&other, "board_export", &json!({})));
+    assert_eq!(&there["content"], content);
+    rig.check();
 }
 
 #[test]

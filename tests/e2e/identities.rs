@@ -126,6 +126,7 @@ fn a_proof_of_possession_is_for_one_log_identity_and_class() {
 
 #[test]
 fn what_cannot_be_enrolled() {
+    // B182, B183, B184: a name has letters that nobody takes for others, and no second spelling.
     let mut rig = Rig::up();
     let agent = key("agent");
     rig.enroll("Agent", &agent);
@@ -180,6 +181,9 @@ fn what_cannot_be_enrolled() {
         json!({"name": "", "public_key": free}),
         json!({"name": "a b", "public_key": free}),
         json!({"name": "b\u{202e}", "public_key": free}),
+        json!({"name": "Ag\u{435}nt", "public_key": free}),
+        json!({"name": "caf\u{e9}", "public_key": free}),
+        json!({"name": "cafe\u{301}", "public_key": free}),
         json!({"name": "b".repeat(65), "public_key": free}),
         json!({"name": 7, "public_key": free}),
         json!({"name": "b", "public_key": "AAAA"}),

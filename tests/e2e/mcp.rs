@@ -138,6 +138,7 @@ fn b175_the_revision_without_a_handshake() {
 
 #[test]
 fn b168_to_b173_the_revisions_with_a_handshake_keep_no_session() {
+    // B169, B170, B171
     let mut rig = Rig::up();
     for version in ["2025-06-18", "2025-11-25"] {
         let client = Client::new(&rig);

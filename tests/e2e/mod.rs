@@ -37,6 +37,7 @@ mod recovery;
 mod sessions;
 mod settings;
 mod shim;
+mod steady;
 mod stranger;
 mod succession;
 mod tiles;

@@ -296,6 +296,47 @@ fn without_a_head_given_the_witnesses_say_which_and_an_interrupted_attempt_is_fi
     service.stop();
 }
 
+/// What is served as the evidence of a leaf, kept in a file.
+fn evidence(site: &Site, service: &Service, account: &str) -> std::path::PathBuf {
+    let target = format!("/log/{account}/evidence/1");
+    let answer = service.http().get(&target);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let file = site.path(&format!("{account}.evidence.json"));
+    fs::write(&file, &answer.body).expect("evidence");
+    file
+}
+
+#[test]
+fn b158_old_proofs_hold_under_the_old_key_and_new_ones_under_the_new() {
+    let mut site = Site::new();
+    let mut service = site.start.run();
+    submit(&site, &service, 0..2, "included");
+    let old = evidence(&site, &service, "dev");
+    site.done(&["close", "--successor", "localhost/next"]);
+    service.stop();
+    site.done(&["succeed", "--name", "next", "--origin", "localhost/next"]);
+    site.start.verb = &["serve"];
+    site.start.account = "next";
+    let mut service = site.start.run();
+    writes(&service);
+    let body = receipt("on", &site.owner()).to_json();
+    let answer = service.http().post("/log/next/receipts", JSON, &body);
+    assert_eq!(answer.index(), 1, "{}", answer.text());
+    let new = evidence(&site, &service, "next");
+    let policy = |account: &str| site.start.dir.join("accounts").join(account).join("policy");
+    for (file, account, holds) in [
+        (&old, "dev", true),
+        (&new, "next", true),
+        (&old, "next", false),
+        (&new, "dev", false),
+    ] {
+        let verified = verify(std::slice::from_ref(file), &policy(account), &[]);
+        let verdict = &verified.verdicts[0]["verdict"];
+        assert_eq!(verdict == "holds", holds, "{account}: {verified:?}");
+    }
+    service.stop();
+}
+
 #[test]
 fn a_closed_log_goes_on_only_where_its_last_leaf_says() {
     let site = Site::new();

@@ -322,6 +322,7 @@ fn b108_an_older_directory_put_back_is_not_written_to() {
 
 #[test]
 fn a_running_clone_publishes_nothing_and_what_it_signed_is_evidence() {
+    // B193
     let mut rig = Rig::witnessed();
     witnessed(&mut rig, "shared");
     rig.service.stop();

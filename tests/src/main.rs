@@ -10,10 +10,12 @@
 //! - `peers`: foreign readers and writers of logs, in Go
 //! - `house`: the rules that the sources follow
 //! - `operate`: completions, manual pages, units, as shells, groff and systemd read them
+//! - `cases`: each case that has gone wrong for others has its test
 //! - `docs`: what the documents print, hold and link to
 //!
 //! `TEST_SEED=n` repeats a random run; each prints its seed. `SOAK=n` makes loops of rounds n times as long (`make soak`).
 
+mod cases;
 mod docs;
 #[path = "../e2e/mod.rs"]
 mod e2e;

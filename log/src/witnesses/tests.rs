@@ -695,6 +695,7 @@ fn b108_an_older_copy_never_writes_again() {
 
 #[test]
 fn a_running_clone_is_found_out_by_whoever_comes_second() {
+    // B193
     let mut world = World::new(2, 3, 0);
     world.ready();
     world.witnessed("a");

@@ -109,6 +109,66 @@ async fn b029_b028_malformed_is_400_and_says_where() {
     );
 }
 
+/// What a client finds out by: the size that is held, and whose fault a refusal is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b018_b028_a_conflict_names_the_size_and_each_fault_has_its_status() {
+    let mut log = TestLog::new("conflict.example", 120);
+    let running = Running::memory(&[log.addition()]).await;
+    assert_eq!(running.ask(log.request(0, 120)).await.status, 200);
+    log.grow("trunk", 130);
+    let said = running.ask(log.request(100, 130)).await;
+    assert_eq!(
+        (said.status, &*said.kind, &*said.body),
+        (409, add_checkpoint::CONFLICT_TYPE, "120\n")
+    );
+    let stranger = TestLog::new("stranger.example", 5);
+    let of_nobody = stranger.sign(&log.text(130));
+    let (note, broken) = (log.note(130), log.note(120));
+    // Name and id of the log's own key, and the signature of another text.
+    let (text, _) = note.split_once("\n\n").unwrap();
+    let (_, line) = broken.split_once("\n\n").unwrap();
+    let broken = format!("{text}\n\n{line}");
+    let proof = log.proof(120, 130);
+    for (name, body, status) in [
+        (
+            "a key of nobody",
+            add_checkpoint::request(120, &proof, &of_nobody),
+            403,
+        ),
+        (
+            "a broken signature",
+            add_checkpoint::request(120, &proof, &broken),
+            403,
+        ),
+        ("an unknown origin", stranger.request(0, 5), 404),
+        (
+            "64 hashes",
+            add_checkpoint::request(120, &[Hash([1; 32]); 64], &note),
+            400,
+        ),
+        (
+            "old beyond the head",
+            add_checkpoint::request(131, &[], &note),
+            400,
+        ),
+        (
+            "a proof of nothing",
+            request(&log, 120, &[], &log.text(130)),
+            422,
+        ),
+    ] {
+        let said = running.ask(body).await;
+        assert_eq!(said.status, status, "{name}: {}", said.body);
+        assert_eq!(
+            running.newest(&log.origin).await.unwrap().size,
+            120,
+            "{name}"
+        );
+    }
+    // Who follows what it was told gets there.
+    assert_eq!(running.ask(log.request(120, 130)).await.status, 200);
+}
+
 /// B038, T18, T19: state is keyed by origin, whatever the key is called.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b038_a_key_need_not_be_named_like_the_origin() {

@@ -48,7 +48,7 @@ fn b125_one_holder_and_the_others_are_told_who() {
         ),
         (Some(lease.fence), Some("exclusive"), Some("item:1"))
     );
-    // The same identity in another session is somebody else.
+    // B134: the same identity in another session is somebody else.
     let other = rig.checkin(1, json!({}));
     assert_eq!(rig.acquire(1, &other, item(1)), Err(Code::LeaseConflict));
     // The same again folds; once somebody else holds it, it is another refusal.

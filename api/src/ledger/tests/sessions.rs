@@ -481,7 +481,7 @@ fn a_binding_is_refused_that_is_not_for_this() {
 }
 
 #[test]
-fn b117_revoking_an_identity_ends_its_sessions_and_leases_and_nobody_elses() {
+fn revoking_an_identity_ends_its_sessions_and_leases_and_nobody_elses() {
     let mut rig = Rig::of(&[1, 2]);
     let (one, two) = (rig.checkin(1, json!({})), rig.checkin(2, json!({})));
     rig.within(

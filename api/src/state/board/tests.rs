@@ -298,6 +298,7 @@ fn a_fence_that_nobody_holds_is_stale() {
     );
 }
 
+// B182, B183
 #[test]
 fn ids_that_readers_would_take_for_one_another_are_one_or_refused() {
     let mut desk = Desk::new();
@@ -684,6 +685,7 @@ fn what_cannot_be_resolved_or_commented() {
 }
 
 /// What other tools and other line ends make of a file.
+// B147
 #[test]
 fn a_file_comes_in_whatever_was_done_to_its_line_ends() {
     let text = "one\r\ntwo\tthree\u{2028}four";
@@ -762,6 +764,7 @@ fn what_is_no_file() {
     }
 }
 
+// B143
 #[test]
 fn a_merge_keeps_the_newer_version_and_all_comments() {
     let comment = |id: &str, text: &str| json!({"id": id, "author": "a", "at": "2026-01-01T00:00:00.000Z", "text": text});
@@ -839,6 +842,7 @@ fn a_merge_keeps_the_newer_version_and_all_comments() {
     }
 }
 
+// B141: whoever brings a file that lacks items takes none of them away.
 #[test]
 fn a_replacement_wins_and_deletes_nothing() {
     let mut desk = Desk::new();

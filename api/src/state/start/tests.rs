@@ -88,6 +88,7 @@ fn item(state: &mut State, by: &Identity, item: Value) {
     ask(state, by, ("board_upsert", json!({ "item": item }), None)).unwrap();
 }
 
+// B148
 #[test]
 fn one_leaf_begins_a_session_and_holds_the_first_item_that_fits() {
     let (mut state, a, b) = (board(), worker(1), worker(2));
