@@ -9,7 +9,7 @@ use std::{
 
 use axum::{Router, extract::State, routing::get};
 use tokio::{
-    net::TcpListener,
+    net::{TcpListener, TcpSocket},
     signal::unix::{SignalKind, signal},
     sync::watch,
 };
@@ -104,7 +104,7 @@ pub async fn run(
     let _held = dir.lock()?;
     files::raise_limit(config.limits.connections);
     // Bound before the witnesses start, which are told where the logs are; nobody is accepted before the logs are open.
-    let listener = bind(config.listen).await?;
+    let listener = bind(config.listen)?;
     let address = listener.local_addr().map_err(unbound(config.listen))?;
     let logs = match witnesses.is_empty() {
         true => Vec::new(),
@@ -138,7 +138,7 @@ async fn serve(
             source,
         })?;
     let metrics = match config.metrics.listen {
-        Some(address) => Some(bind(address).await?),
+        Some(address) => Some(bind(address)?),
         None => None,
     };
     // A path that is too long for a socket keeps nobody from being served; the operator then asks over HTTP.
@@ -246,8 +246,21 @@ async fn until_writing(app: &App, stop: &mut watch::Receiver<bool>) {
     }
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, ServiceError> {
-    TcpListener::bind(address).await.map_err(unbound(address))
+/// So many connections may wait to be accepted; the kernel has its own bound. One that finds no room comes again after a second.
+const BACKLOG: u32 = 4_096;
+
+fn bind(address: SocketAddr) -> Result<TcpListener, ServiceError> {
+    let listen = || {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        }?;
+        // As every server does: what ended a moment ago does not keep the port.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listen().map_err(unbound(address))
 }
 
 fn unbound(address: SocketAddr) -> impl FnOnce(io::Error) -> ServiceError {

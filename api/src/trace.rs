@@ -14,6 +14,8 @@ pub fn init(trace: &Trace) -> Result<(), String> {
     let filter = filter(trace).map_err(|why| format!("trace.filter: {why}"))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // Else what cannot be written, on a full disk for instance, is said once more by what panics.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr);
     let begun = match trace.format {
         TraceFormat::Text => builder

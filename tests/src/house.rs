@@ -435,6 +435,26 @@ fn only_the_configuration_reads_the_environment() {
     none(&faults, "the environment is read outside config");
 }
 
+#[test]
+fn nothing_is_printed_by_what_panics() {
+    // Where standard error lies on a full disk, or nobody reads it, `eprintln!` ends whoever says something.
+    let mut faults = Vec::new();
+    for source in products().iter().filter(|s| !s.path.contains("/bench")) {
+        for (n, line) in source.product().lines().enumerate() {
+            if ["println!(", "print!("]
+                .iter()
+                .any(|call| line.contains(call))
+            {
+                faults.push(format!("{}:{}: {}", source.path, n + 1, line.trim()));
+            }
+        }
+    }
+    none(
+        &faults,
+        "a remark goes through `note`, a result through `Out`",
+    );
+}
+
 /// Places that read the time for something that is no decision of a log, and why.
 const TIME: &[(&str, &str)] = &[
     ("log/src/clock.rs", "the clock"),

@@ -10,7 +10,12 @@ mod list_source;
 mod reach;
 mod serve;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    fmt,
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use clap::{Args, Subcommand};
 
@@ -141,18 +146,23 @@ pub fn run(command: &Command) -> ExitCode {
     match done {
         Ok(code) => code,
         Err(fail) => {
-            eprintln!("countersign witness: {fail}");
+            note(format_args!("countersign witness: {fail}"));
             ExitCode::from(fail.code)
         }
     }
 }
 
+/// Writes a remark to standard error.
+fn note(remark: impl fmt::Display) {
+    // Nobody is left to tell.
+    let _ = writeln!(io::stderr(), "{remark}");
+}
+
 /// Writes results; a reader that has gone is no failure.
 fn print(text: &str) -> Result<(), Fail> {
-    use std::io::Write as _;
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
 }

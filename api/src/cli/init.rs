@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use clap::Args;
 use countersign_verifier::key::PublicKey;
 
+use super::out::note;
 use crate::{
     data_dir::{DEFAULT_DIR, DataDir},
     init::{Plan, create},
@@ -56,19 +57,22 @@ pub fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
         witnesses: false,
     };
     create(&dir, &plan)?;
-    eprintln!(
+    note(format_args!(
         "made {} with account `{}`, origin {}",
         args.dir.display(),
         plan.name,
         plan.origin
-    );
+    ));
     if plan.owner.is_none() {
-        eprintln!(
+        note(format_args!(
             "the owner's private key lies in {}: whoever runs the service could sign for the owner.",
             dir.owner_key().display()
-        );
-        eprintln!("Move it elsewhere, or begin with --owner, to change that.");
+        ));
+        note("Move it elsewhere, or begin with --owner, to change that.");
     }
-    eprintln!("next: countersign serve --dir {}", args.dir.display());
+    note(format_args!(
+        "next: countersign serve --dir {}",
+        args.dir.display()
+    ));
     Ok(ExitCode::SUCCESS)
 }

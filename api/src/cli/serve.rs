@@ -4,6 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 
+use super::out::note;
 use crate::{
     account::Explicit,
     app::App,
@@ -39,13 +40,13 @@ pub struct ServeArgs {
 pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let dir = DataDir::new(&args.dir);
     if local_witnesses::find(&dir).is_ok_and(|found| !found.is_empty()) {
-        eprintln!(
-            "countersign: this directory has witnesses of its own, which `up` runs and `serve` does not: without them the log does not write"
+        note(
+            "countersign: this directory has witnesses of its own, which `up` runs and `serve` does not: without them the log does not write",
         );
     }
     if args.unguarded {
-        eprintln!(
-            "countersign: WARNING: --unguarded: this log writes without its witnesses' word that nothing is missing here. A leaf records it."
+        note(
+            "countersign: WARNING: --unguarded: this log writes without its witnesses' word that nothing is missing here. A leaf records it.",
         );
     }
     let explicit = Explicit {
@@ -90,6 +91,6 @@ pub(super) fn serve(
 }
 
 fn refuse(error: &dyn std::fmt::Display, code: u8) -> ExitCode {
-    eprintln!("countersign: {error}");
+    note(format_args!("countersign: {error}"));
     ExitCode::from(code)
 }

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 
-use super::{UNUSABLE, serve::serve};
+use super::{UNUSABLE, out::note, serve::serve};
 use crate::{
     app::App,
     data_dir::{DEFAULT_DIR, DataDir},
@@ -40,7 +40,7 @@ pub fn run(args: &UpArgs) -> anyhow::Result<ExitCode> {
     let plan = init::development(!args.no_witnesses);
     if !dir.account(&plan.name).log_vkey().is_file() {
         if let Err(error) = init::create(&dir, &plan) {
-            eprintln!("countersign: {error}");
+            note(format_args!("countersign: {error}"));
             return Ok(ExitCode::from(
                 if matches!(error, init::InitError::Lock(_)) {
                     4
@@ -49,22 +49,23 @@ pub fn run(args: &UpArgs) -> anyhow::Result<ExitCode> {
                 },
             ));
         }
-        eprintln!("made a development account in {}", args.dir.display());
+        note(format_args!(
+            "made a development account in {}",
+            args.dir.display()
+        ));
     }
     let witnesses = match local_witnesses::find(&dir) {
         Ok(witnesses) => witnesses,
         Err(error) => {
-            eprintln!("countersign: {error}");
+            note(format_args!("countersign: {error}"));
             return Ok(ExitCode::from(UNUSABLE));
         }
     };
     match (args.no_witnesses, witnesses.len()) {
-        (true, 1..) => eprintln!(
-            "this directory was made with witnesses, and its policy asks for them: it is served with them, in spite of --no-witnesses"
+        (true, 1..) => note(
+            "this directory was made with witnesses, and its policy asks for them: it is served with them, in spite of --no-witnesses",
         ),
-        (false, 0) => {
-            eprintln!("this directory was made without witnesses, and is served without them")
-        }
+        (false, 0) => note("this directory was made without witnesses, and is served without them"),
         _ => {}
     }
     serve(&dir, args.listen, (args.accept_clock, witnesses), hints)
@@ -75,24 +76,26 @@ fn hints(app: &App) {
         return;
     };
     if let Some(why) = account.takes_nothing(&account.log.status()) {
-        eprintln!(
+        note(format_args!(
             "\nThe log takes no writes: {why}. It is read as ever; `countersign status` says what there is to do."
-        );
+        ));
         return;
     }
     let policy = account.dir.policy_for_verifiers();
-    eprintln!("\nTry, in another terminal:");
-    eprintln!("  echo '{{\"hello\":\"world\"}}' > hello.json");
-    eprintln!(
-        "  countersign sign --type application/vnd.example.receipt+json hello.json | countersign submit - --out evidence"
+    note("\nTry, in another terminal:");
+    note(format_args!(
+        "  echo '{{\"hello\":\"world\"}}' > hello.json"
+    ));
+    note(
+        "  countersign sign --type application/vnd.example.receipt+json hello.json | countersign submit - --out evidence",
     );
-    eprintln!(
+    note(format_args!(
         "  countersign verify evidence/*.json --policy {}",
         policy.display()
-    );
-    eprintln!(
+    ));
+    note(format_args!(
         "  countersign demo        two agents and a human at work on a board, every leaf of it checked\n\
         or look at {}/ in a browser. Ctrl-C stops it; what was answered is kept.\n",
         app.url()
-    );
+    ));
 }

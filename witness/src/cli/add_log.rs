@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::list_source;
 use super::reach::{Reach, block_on};
-use super::{At, Fail, REFUSED, print};
+use super::{At, Fail, REFUSED, note, print};
 use crate::roster::{Addition, Outcome};
 
 /// Add logs to those that are cosigned; while the witness runs too
@@ -73,7 +73,7 @@ fn tell(additions: &[Addition], outcomes: &[Outcome]) -> Result<ExitCode, Fail> 
             Outcome::Kept => lines += &format!("kept as it is: {name}\n"),
             Outcome::Refused { why } => {
                 refused = true;
-                eprintln!("refused: {name}: {why}");
+                note(format_args!("refused: {name}: {why}"));
             }
         }
     }

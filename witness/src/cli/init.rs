@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{At, Fail, USAGE, print};
+use super::{At, Fail, USAGE, note, print};
 use crate::keys::Keys;
 use crate::store::RocksStore;
 
@@ -33,8 +33,8 @@ pub(super) fn run(args: &InitArgs) -> Result<ExitCode, Fail> {
     crate::dir::sync_dir(dir.root())?;
     let lines: Vec<String> = keys.vkeys().iter().map(|key| format!("{key}\n")).collect();
     print(&lines.concat())?;
-    eprintln!(
+    note(format_args!(
         "made a witness in {place}; no copy of it may ever serve beside it, and an older copy never again"
-    );
+    ));
     Ok(ExitCode::SUCCESS)
 }

@@ -76,6 +76,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<ExitCode, Fail> {
     // A second start in one process (tests) keeps the first one's trace.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // Else what cannot be written, on a full disk for instance, is said once more by what panics.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)

@@ -210,10 +210,11 @@ pub(super) fn trouble(error: &rocksdb::Error) -> StoreError {
 }
 
 fn open_trouble(folder: &Path, error: &rocksdb::Error) -> StoreError {
-    // RocksDB reports a lock held elsewhere as an I/O error; only its text says which file.
+    // RocksDB reports a lock held elsewhere as an I/O error; only its text tells that from a lock file that cannot be opened.
     let text = error.to_string();
+    let held = ["While lock file", "lock hold by current process"];
     match error.kind() {
-        rocksdb::ErrorKind::IOError if text.contains("/LOCK") => {
+        rocksdb::ErrorKind::IOError if held.iter().any(|held| text.contains(held)) => {
             StoreError::InUse(format!("{}: {text}", folder.display()))
         }
         rocksdb::ErrorKind::Corruption | rocksdb::ErrorKind::InvalidArgument => {
