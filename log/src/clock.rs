@@ -5,6 +5,8 @@
 //! nor lengthens anything that was promised in log time. A step of more than ten minutes is beyond what a clock service does
 //! by itself: writing then stops until an operator accepts it.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 /// The most that the wall clock may differ before writing stops, in nanoseconds: ten minutes.
 const TOLERANCE_NS: i128 = 600 * NS_PER_S;
 /// The same in milliseconds.
@@ -37,13 +39,16 @@ pub struct SystemClocks;
 
 impl Clocks for SystemClocks {
     fn read(&self) -> Reading {
-        let ns = |id| {
-            let t = rustix::time::clock_gettime(id);
-            i128::from(t.tv_sec) * NS_PER_S + i128::from(t.tv_nsec)
+        let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        // By way of the C library, as most of a machine reads it: what gives a process a wall clock of its own reaches us too.
+        let wall = match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(since) => i128::try_from(since.as_nanos()),
+            Err(before) => i128::try_from(before.duration().as_nanos()).map(|ns| -ns),
         };
         Reading {
-            boot_ns: ns(rustix::time::ClockId::Boottime),
-            wall_ns: ns(rustix::time::ClockId::Realtime),
+            boot_ns: i128::from(boot.tv_sec) * NS_PER_S + i128::from(boot.tv_nsec),
+            // OK because 64 bits of seconds are far below 127 of nanoseconds.
+            wall_ns: wall.expect("SystemClocks::read"),
         }
     }
 }
@@ -318,5 +323,83 @@ mod tests {
             (START_MS, START_MS + 3_600_000)
         );
         assert_eq!(clock.now(at(0, 60 * MIN)), Ok(START_MS + 3_600_000));
+    }
+
+    /// SplitMix64: a walk that is another one for each seed, and the same for the same.
+    struct Walk(u64);
+
+    impl Walk {
+        fn below(&mut self, n: u64) -> i128 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            i128::from((z ^ (z >> 31)) % n)
+        }
+
+        /// Forwards or backwards: seconds, minutes, hours or years.
+        fn step(&mut self) -> i128 {
+            let most = [60, 600, 7_200, 100_000_000][usize::try_from(self.below(4)).unwrap()];
+            (self.below(2 * most) - i128::from(most)) * NS_PER_S
+        }
+    }
+
+    /// Clocks that are set, machines that are suspended and started anew (CLOCK_BOOTTIME begins again), logs that are stopped, and
+    /// operators who accept: whatever the order, no stamp is before an earlier one, and between two that nothing was accepted or
+    /// started between, so much log time passes as the machine ran, to 500 ppm.
+    #[test]
+    fn b122_b123_whatever_is_set_nothing_goes_back_and_nothing_lasts_longer_or_shorter() {
+        for seed in 0..2_000 {
+            let mut walk = Walk(seed);
+            let (mut boot, mut shift) = (walk.below(1 << 50), 0);
+            let mut clock = LogClock::start(0, at(boot, shift)).0;
+            let mut last = clock.now(at(boot, shift)).unwrap();
+            // The last stamp, and when it was given, while the same clock runs on.
+            let mut since = Some((last, boot));
+            for _ in 0..60 {
+                match walk.below(5) {
+                    0 => shift += walk.step(),
+                    1 => {
+                        // A reboot or a plain restart.
+                        if walk.below(2) == 0 {
+                            let wall = shift + boot;
+                            boot = walk.below(1 << 50);
+                            shift = wall - boot;
+                        }
+                        let reading = at(boot, shift);
+                        let told = walk.below(2) == 0;
+                        let ahead = LogClock::set_ahead(last, reading).filter(|_| told);
+                        clock = ahead.unwrap_or_else(|| LogClock::start(last, reading).0);
+                        since = None;
+                        if told {
+                            let (from, to) = clock.accept(reading);
+                            assert!(last <= from && from <= to, "seed {seed}");
+                        }
+                    }
+                    2 => {
+                        let (from, to) = clock.accept(at(boot, shift));
+                        assert!(last <= to && from <= to, "seed {seed}");
+                        since = None;
+                    }
+                    // Suspended for a while, or idle.
+                    3 => boot += walk.below(100_000) * NS_PER_S,
+                    _ => boot += walk.below(1_000_000_000),
+                }
+                let Ok(now) = clock.now(at(boot, shift)) else {
+                    continue;
+                };
+                assert!(now >= last, "seed {seed}: {now} after {last}");
+                if let Some((stamp, then)) = since {
+                    let (passed, ran) = (i128::from(now - stamp) * NS_PER_MS, boot - then);
+                    let most = ran / SLEW_DIVISOR + 2 * NS_PER_MS;
+                    assert!(
+                        (passed - ran).abs() <= most,
+                        "seed {seed}: {passed} in {ran}"
+                    );
+                }
+                last = now;
+                since = Some((now, boot));
+            }
+        }
     }
 }

@@ -5,8 +5,8 @@
 #   CARGO_TARGET_DIR  where cargo builds (default: target)
 #   PEER              a tesserapeer that is built already
 #   WITNESS_PEER      a runwitness that is built already, with its litewitness beside it
-#   ONLY              of http, included, paced, ndjson, verify, witness, witnessed, coordinate, claim, state those to run, in one
-#                     word with blanks between; coordinate is beside PostgreSQL where that is installed
+#   ONLY              of http, included, paced, ndjson, verify, witness, witnessed, coordinate, claim, state, open-accounts, flood
+#                     those to run, in one word with blanks between; coordinate is beside PostgreSQL where that is installed
 set -eu
 cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-target}
@@ -54,7 +54,7 @@ for bench in ${ONLY:-http included paced ndjson verify witness witnessed coordin
         echo
         "$countersign" bench coordinate --work leases --agents 64 --wait witnessed --alone "$@"
         ;;
-    claim | state | audit) "$countersign" bench "$bench" "$@" ;;
+    claim | state | audit | open-accounts | flood) "$countersign" bench "$bench" "$@" ;;
     *) echo "no bench is called $bench" >&2 && exit 2 ;;
     esac
     echo

@@ -19,10 +19,7 @@ use super::{
     blobs::{get, named, put},
     recovery::{Site, evidence, mirror, read_only, send, submit, until, writes},
 };
-use crate::{
-    faults::Disk,
-    rig::{Service, Start, clean, countersign, files, receipt, verify},
-};
+use crate::rig::{Disk, Service, Start, clean, countersign, files, receipt, verify};
 
 /// What a command said, its one line of JSON read.
 struct Ran {

@@ -237,6 +237,39 @@ fn a_compressed_body_is_refused_and_never_parsed() {
 }
 
 #[test]
+fn a_compressed_bomb_is_refused_unread_at_every_door() {
+    // B063: 10 MB that claim to be 10 GB. None of it is sent, so that an answer shows that none was waited for.
+    let rig = Rig::up();
+    let bearer = format!("Bearer {}", rig.token());
+    for target in [
+        "/log/dev/receipts",
+        "/log/dev/heads",
+        "/v1/board_upsert",
+        "/mcp",
+        "/v1/blobs",
+    ] {
+        for coding in ["gzip", "deflate", "br", "zstd", "GZIP", "gzip, gzip"] {
+            let headers = [
+                ("authorization", bearer.as_str()),
+                ("content-type", JSON),
+                ("accept", "application/json, text/event-stream"),
+                ("content-encoding", coding),
+                ("content-length", "10000000"),
+            ];
+            let request = head("POST", target, &headers) + "\r\n";
+            let answer = rig.http().raw(request.as_bytes(), false);
+            let answer = answer.unwrap_or_else(|e| panic!("{target} {coding}: {e}"));
+            assert!(
+                [413, 415].contains(&answer.status),
+                "{target} {coding}: {} {}",
+                answer.status,
+                answer.text()
+            );
+        }
+    }
+}
+
+#[test]
 fn other_methods_and_addresses_are_refused_in_the_same_form() {
     let rig = Rig::up();
     for (method, target, status, code) in [

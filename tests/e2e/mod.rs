@@ -3,13 +3,17 @@
 mod accounts;
 pub mod audit;
 mod backup;
+mod bad_neighbours;
 mod between;
 mod blobs;
 mod board;
 mod bodies;
+mod broken_disks;
 mod check;
+mod clocks;
 mod config;
 mod configured;
+mod connections;
 mod disks;
 mod duplicates;
 mod evidence;
@@ -44,3 +48,5 @@ mod tiles;
 mod tls;
 mod watch;
 mod witnessed;
+
+pub use witnessed::kill_witness;

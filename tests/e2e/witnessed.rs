@@ -64,6 +64,14 @@ pub(super) fn take_down(dir: &Path, number: u32) {
     }
 }
 
+/// `kill -9`; whoever started it starts it again.
+pub fn kill_witness(dir: &Path, number: u32) {
+    for pid in processes(dir, number) {
+        // It may just have ended.
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
 fn bring_back(dir: &Path, number: u32) {
     let place = place(dir, number);
     fs::rename(place.join("elsewhere"), place.join("witness.key")).expect("the key");

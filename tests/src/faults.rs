@@ -8,11 +8,12 @@ use std::{
     time::Duration,
 };
 
-use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
+use rustix::mount::{MountFlags, UnmountFlags, mount_remount, unmount};
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::rig::{Ended, Http, JSON, NDJSON, Random, Rig, files, receipt, receipts, seed};
+use crate::rig::{
+    Disk, Ended, Http, JSON, NDJSON, Random, Rig, files, fill, receipt, receipts, seed,
+};
 
 /// Grows the log by so many leaves, a synced commit a chunk.
 fn grow(rig: &mut Rig, name: &str, count: u64) {
@@ -436,52 +437,6 @@ fn a_mark_of_what_was_published_that_is_gone_or_ruined() {
     other.begin_again();
 }
 
-/// A small file system of its own.
-pub struct Disk {
-    folder: TempDir,
-}
-
-impl Disk {
-    /// `None` where the system does not let us: said, not passed over in silence.
-    pub fn of(mib: u64) -> Option<Disk> {
-        let folder = tempfile::tempdir().unwrap();
-        let size = std::ffi::CString::new(format!("size={mib}m")).unwrap();
-        match mount(
-            "tmpfs",
-            folder.path(),
-            "tmpfs",
-            MountFlags::empty(),
-            Some(size.as_c_str()),
-        ) {
-            Ok(()) => Some(Disk { folder }),
-            Err(why) => {
-                eprintln!("SKIPPED: a file system of its own cannot be mounted here ({why})");
-                None
-            }
-        }
-    }
-
-    pub fn path(&self) -> &Path {
-        self.folder.path()
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        // Whoever still has files open there loses nothing: it is detached, and goes with the last of them.
-        let _ = unmount(self.folder.path(), UnmountFlags::DETACH);
-    }
-}
-
-/// Writes until nothing fits any more.
-fn fill(path: &Path) {
-    use std::io::Write;
-    let mut file = fs::File::create(path).unwrap();
-    for size in [1 << 20, 4_096, 1] {
-        while file.write_all(&vec![0; size]).is_ok() {}
-    }
-}
-
 /// Receipts of 30 KB until one fails. What was answered, and the failure.
 fn submit_until_refused(rig: &Rig, name: &str) -> (Vec<(Vec<u8>, u64)>, Value) {
     let owner = rig.owner();
@@ -501,7 +456,7 @@ fn submit_until_refused(rig: &Rig, name: &str) -> (Vec<(Vec<u8>, u64)>, Value) {
 }
 
 /// Asks until the service takes writes again.
-fn until_it_writes(http: &mut Http, body: &[u8]) {
+pub fn until_it_writes(http: &mut Http, body: &[u8]) {
     for _ in 0..600 {
         if http.post(&receipts(""), JSON, body).status == 200 {
             return;

@@ -3,7 +3,7 @@
 //! - [`rig`]: a service on a directory of its own, and [`rig::Rig::check`], which re-verifies the whole tree after every action
 //! - `e2e`: a file a noun
 //! - `witness`: a witness alone, killed between what it stores and what it answers
-//! - `kill`, `faults`: what must survive, and what must be refused
+//! - `kill`, `faults`: what must survive, and what must be refused; `rig::injector` makes disks fail and clocks go wrong
 //! - `frozen`: directories of earlier releases
 //! - `scripts`: readable sessions with the command line
 //! - `real`: published envelopes and statements of others

@@ -10,6 +10,8 @@
 //! - [`coordinate`]: leases, sessions and items, beside PostgreSQL; races for one lease; a large state
 //! - [`scale`]: audit, start and bytes of a log of many leaves
 //! - [`audit`]: the audit of a static log of many leaves, from its folder and over HTTP
+//! - [`open_accounts`]: many accounts, and many of them open
+//! - [`flood`]: a writer beside those who send signatures that do not hold
 //! - [`witness`]: cosignatures of a witness, beside another witness
 //! - [`witnessed`]: the time until a receipt is witnessed
 //! - [`rig`]: the servers, the material and the rounds
@@ -26,11 +28,13 @@ pub mod audit;
 mod bare;
 pub mod coordinate;
 mod fetch;
+pub mod flood;
 pub mod http;
 pub mod live;
 pub mod load;
 pub mod material;
 pub mod ndjson;
+pub mod open_accounts;
 pub mod report;
 pub mod rig;
 pub mod scale;

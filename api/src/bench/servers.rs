@@ -3,7 +3,8 @@
 
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader},
+    io::{self, BufRead, BufReader},
+    iter::Sum,
     net::{SocketAddr, ToSocketAddrs},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
@@ -234,28 +235,35 @@ impl Server {
         })
     }
 
+    /// Over the process and what it started.
+    fn sum<T: Sum>(&self, of: impl Fn(u32) -> io::Result<T>) -> Option<T> {
+        let own = self.process.as_ref()?.child.id();
+        let all = watch::family(own).into_iter();
+        all.map(|pid| of(pid).ok()).sum()
+    }
+
     /// Processor time that it and what it started have used; `None` of a process that is not ours.
     #[must_use]
     pub fn cpu(&self) -> Option<Duration> {
-        let own = self.process.as_ref()?.child.id();
-        let used = watch::family(own).into_iter();
-        used.map(|pid| watch::process_cpu(pid).ok()).sum()
+        self.sum(watch::process_cpu)
     }
 
     /// Bytes of memory that it and what it started have at hand; `None` of a process that is not ours.
     #[must_use]
     pub fn memory(&self) -> Option<u64> {
-        let own = self.process.as_ref()?.child.id();
-        let held = watch::family(own).into_iter();
-        held.map(|pid| watch::process_memory(pid).ok()).sum()
+        self.sum(watch::process_memory)
+    }
+
+    /// The most bytes of memory that it and what it started ever had at hand; `None` of a process that is not ours.
+    #[must_use]
+    pub fn memory_peak(&self) -> Option<u64> {
+        self.sum(watch::process_memory_peak)
     }
 
     /// Bytes that it and what it started have had written; `None` of a process that is not ours.
     #[must_use]
     pub fn written(&self) -> Option<u64> {
-        let own = self.process.as_ref()?.child.id();
-        let written = watch::family(own).into_iter();
-        written.map(|pid| watch::process_written(pid).ok()).sum()
+        self.sum(watch::process_written)
     }
 }
 

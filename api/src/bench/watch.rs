@@ -62,9 +62,22 @@ pub fn process_written(pid: u32) -> io::Result<u64> {
 /// # Errors
 /// What the system says; `InvalidData` for an unknown form.
 pub fn process_memory(pid: u32) -> io::Result<u64> {
+    kilobytes_of(pid, "VmRSS:")
+}
+
+/// The most bytes of memory that process `pid` ever had at hand (`VmHWM`).
+///
+/// # Errors
+/// As [`process_memory`].
+pub fn process_memory_peak(pid: u32) -> io::Result<u64> {
+    kilobytes_of(pid, "VmHWM:")
+}
+
+/// A line of proc(5) `status` that is in kilobytes, as bytes.
+fn kilobytes_of(pid: u32, name: &str) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
     text.lines()
-        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))
+        .find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"))
         .and_then(|kilobytes| kilobytes.trim().parse::<u64>().ok())
         .map(|kilobytes| kilobytes * 1_024)
         .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))

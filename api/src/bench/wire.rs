@@ -1,12 +1,16 @@
 //! HTTP/1.1 as a load generator needs it: one request at a time on a kept connection, answers with a length or in chunks
 //! (RFC 9112). It shares the processors with what it measures, so it does no more than that.
 
-use std::{io, net::SocketAddr, ops::Range};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    ops::Range,
+};
 
 use bytes::Buf;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
 };
 
 /// An answer's head may have this many bytes; more is an error, not a reason to wait.
@@ -30,6 +34,8 @@ pub enum WireError {
 #[derive(Debug)]
 pub struct Connection {
     address: SocketAddr,
+    /// The address of this side, where it matters.
+    from: Option<IpAddr>,
     stream: Option<TcpStream>,
     buffer: Vec<u8>,
 }
@@ -49,9 +55,33 @@ impl Connection {
     pub const fn new(address: SocketAddr) -> Connection {
         Connection {
             address,
+            from: None,
             stream: None,
             buffer: Vec::new(),
         }
+    }
+
+    /// The same from this address.
+    #[must_use]
+    pub const fn from(from: IpAddr, address: SocketAddr) -> Connection {
+        Connection {
+            address,
+            from: Some(from),
+            stream: None,
+            buffer: Vec::new(),
+        }
+    }
+
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let Some(from) = self.from else {
+            return TcpStream::connect(self.address).await;
+        };
+        let socket = match from {
+            IpAddr::V4(_) => TcpSocket::new_v4()?,
+            IpAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        socket.bind(SocketAddr::new(from, 0))?;
+        socket.connect(self.address).await
     }
 
     /// Sends `head` (request line and fields, with the empty line) and `body`, and reads the answer.
@@ -62,7 +92,7 @@ impl Connection {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
-                let stream = TcpStream::connect(self.address).await?;
+                let stream = self.connect().await?;
                 stream.set_nodelay(true)?;
                 stream
             }

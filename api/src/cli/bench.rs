@@ -1,8 +1,7 @@
 //! `countersign bench`: the figures of the documentation, measured here beside a peer.
 
-use std::{path::PathBuf, process::ExitCode, thread, time::Duration};
+use std::{path::PathBuf, process::ExitCode, thread};
 
-use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -10,15 +9,17 @@ use crate::bench::{
     answers::Wait,
     audit,
     coordinate::{self, claim, state, work::Work},
-    http, live, ndjson,
+    flood, http, live, ndjson, open_accounts,
     report::Report,
-    rig::{Common, Peer},
+    rig::Common,
     scale, verify, witness, witnessed,
 };
 
+mod common;
 mod words;
 
-use words::{HowFarArg, WaitArg, WorkArg, at_least_two, positive, seconds};
+use common::CommonArgs;
+use words::{HowFarArg, WaitArg, WorkArg, at_least_two, positive};
 
 /// Exit code after SIGTERM or SIGINT: nothing was measured.
 const STOPPED: i32 = 3;
@@ -162,37 +163,28 @@ enum What {
         #[arg(long, default_value_t = 1_000_000, value_parser = positive)]
         leaves: usize,
     },
-}
-
-#[derive(Debug, Args)]
-struct CommonArgs {
-    /// Rounds; medians over them are reported
-    #[arg(long, default_value_t = 5, value_parser = positive)]
-    rounds: usize,
-    /// Seconds for which each side is measured in each round
-    #[arg(long, default_value_t = 5.0, value_parser = seconds)]
-    seconds: f64,
-    /// Size of each signed payload
-    #[arg(long, default_value_t = 1024)]
-    payload_bytes: usize,
-    /// A peer, started as `PEER -dir DIR -keys FILE`, or a witness as `PEER -dir DIR -logs FILE`
-    #[arg(long, value_name = "PEER", conflicts_with = "peer")]
-    peer_binary: Option<PathBuf>,
-    /// A peer that runs already
-    #[arg(long, value_name = "URL", requires = "peer_key")]
-    peer: Option<String>,
-    /// The private key that the running peer knows
-    #[arg(long, value_name = "FILE", requires = "peer")]
-    peer_key: Option<PathBuf>,
-    /// The program whose service is measured, as an older release; by default this one
-    #[arg(long, value_name = "COUNTERSIGN")]
-    service: Option<PathBuf>,
-    /// Where the servers' directories are made; by default where temporary files go
-    #[arg(long, value_name = "DIR")]
-    scratch: Option<PathBuf>,
-    /// Every round as JSON instead of a table
-    #[arg(long)]
-    json: bool,
+    /// Many accounts in one directory: memory with one of them open and with many, and what it costs to open another
+    OpenAccounts {
+        #[command(flatten)]
+        common: CommonArgs,
+        /// Accounts
+        #[arg(long, default_value_t = 1000, value_parser = positive)]
+        accounts: usize,
+        /// Open at a time
+        #[arg(long, default_value_t = 200, value_parser = positive)]
+        open: usize,
+    },
+    /// What a writer waits, alone and beside others who send signatures that do not hold
+    Flood {
+        #[command(flatten)]
+        common: CommonArgs,
+        /// Receipts a second of the writer, each sent when it is due, whatever became of the others
+        #[arg(long, default_value_t = 200)]
+        rate: u32,
+        /// Connections of the flood, each with a request under way
+        #[arg(long, default_value_t = 64, value_parser = positive)]
+        connections: usize,
+    },
 }
 
 /// Measures, and prints a table or JSON.
@@ -211,7 +203,9 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         | What::Claim { common, .. }
         | What::State { common, .. }
         | What::Audit { common, .. }
-        | What::Scale { common, .. } => common,
+        | What::Scale { common, .. }
+        | What::OpenAccounts { common, .. }
+        | What::Flood { common, .. } => common,
     };
     thread::spawn(|| {
         if told_to_stop().is_ok() {
@@ -328,29 +322,17 @@ fn measure(what: &What, common: Common) -> anyhow::Result<Report> {
             log: log.clone(),
         }),
         What::Scale { leaves, .. } => scale::run(&scale::Options { common, leaves }),
-    }
-}
-
-impl CommonArgs {
-    fn read(&self) -> anyhow::Result<Common> {
-        let peer = match (&self.peer_binary, &self.peer, &self.peer_key) {
-            (Some(binary), ..) => Some(Peer::Binary(binary.clone())),
-            (None, Some(url), Some(key)) => Some(Peer::Running {
-                url: url.clone(),
-                key: key.clone(),
-            }),
-            _ => None,
-        };
-        Ok(Common {
-            binary: match &self.service {
-                Some(service) => service.clone(),
-                None => std::env::current_exe().context("this program's own path")?,
-            },
-            rounds: self.rounds,
-            window: Duration::from_secs_f64(self.seconds),
-            payload_bytes: self.payload_bytes,
-            peer,
-            scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
-        })
+        What::OpenAccounts { accounts, open, .. } => open_accounts::run(&open_accounts::Options {
+            common,
+            accounts,
+            open,
+        }),
+        What::Flood {
+            rate, connections, ..
+        } => flood::run(&flood::Options {
+            common,
+            rate: f64::from(rate),
+            connections,
+        }),
     }
 }

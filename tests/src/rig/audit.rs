@@ -30,6 +30,11 @@ pub struct Auditor {
     seen: Vec<Head>,
     /// Every leaf, byte for byte, as it was first seen.
     leaves: Vec<Vec<u8>>,
+    /// The root at each size, for [`Auditor::follow`].
+    roots: Vec<Hash>,
+    range: Range,
+    /// The stamp of the last leaf that was followed.
+    at: u64,
     files: TempDir,
 }
 
@@ -42,6 +47,9 @@ impl Auditor {
             policy_file: service.policy.clone(),
             seen: Vec::new(),
             leaves: Vec::new(),
+            roots: vec![Range::new().root()],
+            range: Range::new(),
+            at: 0,
             files: tempfile::tempdir().expect("a temporary folder"),
         }
     }
@@ -133,6 +141,48 @@ impl Auditor {
                 assert_eq!(verified.code, 0, "{verified:#?}");
             }
         }
+    }
+
+    /// Verifies what has come since the last time, and that all of it is one history: the tree grows from the leaves that were seen
+    /// before to the root that is signed now, every head seen since is the root at its size, each new leaf parses and time never goes
+    /// back. What [`Auditor::check`] does beyond this it does from the first leaf on, which takes longer each time.
+    ///
+    /// Of no use where [`Auditor::forget_to`] is.
+    pub fn follow(&mut self, http: &mut Http) {
+        let head = self.head(http);
+        let known = self.leaves.len() as u64;
+        assert!(known <= head.size, "{known} leaves shrank to {head:?}");
+        for bundle in
+            tile::bundles(head.size).filter(|b| b.index * 256 + u64::from(b.width) > known)
+        {
+            let path = format!("/log/dev/{}", bundle.path());
+            let answer = http.get(&path);
+            assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+            let entries = parse_bundle(&answer.body, bundle.width).expect("a bundle");
+            for (index, entry) in (bundle.index * 256..).zip(entries) {
+                match self.leaves.get(usize::try_from(index).expect("an index")) {
+                    Some(known) => assert!(known == entry, "leaf {index} has changed"),
+                    None => self.leaves.push(entry.to_vec()),
+                }
+            }
+        }
+        assert_eq!(self.leaves.len() as u64, head.size);
+        while let Some(bytes) = self.leaves.get(self.roots.len() - 1) {
+            let leaf = Leaf::parse(bytes).unwrap_or_else(|e| panic!("{}: {e}", self.roots.len()));
+            assert!(leaf.at().0 >= self.at, "time goes back");
+            self.at = leaf.at().0;
+            self.range.push(leaf_hash(bytes));
+            self.roots.push(self.range.root());
+        }
+        self.seen.push(head);
+        // One is kept: `check` proves consistency from the last.
+        for seen in &self.seen {
+            let root = usize::try_from(seen.size)
+                .ok()
+                .and_then(|s| self.roots.get(s));
+            assert_eq!(root, Some(&seen.root), "another tree at size {}", seen.size);
+        }
+        self.seen.drain(..self.seen.len() - 1);
     }
 
     /// Re-verifies the whole tree from what is served: each leaf parses and is what it was; entries, tiles and root agree;

@@ -3,7 +3,9 @@
 mod audit;
 mod bins;
 mod cosigners;
+mod disk;
 mod http;
+pub mod injector;
 mod keeper;
 mod project;
 mod service;
@@ -19,6 +21,7 @@ use tempfile::TempDir;
 pub use audit::Auditor;
 pub use bins::{countersign, countersign_witness, files, workspace};
 pub use cosigners::Cosigners;
+pub use disk::{Disk, fill};
 pub use http::{Answer, Http, check_problem, head};
 pub use keeper::{forget, keep};
 pub use service::{Ended, Service, Start, clean};
@@ -255,6 +258,11 @@ impl Random {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
+    }
+
+    /// Another of its kind, which goes its own way.
+    pub fn fork(&mut self) -> Random {
+        Random(self.next())
     }
 
     /// One of `0..n`.
