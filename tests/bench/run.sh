@@ -5,7 +5,8 @@
 #   CARGO_TARGET_DIR  where cargo builds (default: target)
 #   PEER              a tesserapeer that is built already
 #   WITNESS_PEER      a runwitness that is built already, with its litewitness beside it
-#   ONLY              of http, included, paced, ndjson, verify, witness, witnessed, coordinate, claim, state, open-accounts, flood
+#   ONLY              of http, included, paced, ndjson, verify, witness, witnessed, coordinate, claim, state, audit, start,
+#                     disk, memory, open-accounts, flood:
 #                     those to run, in one word with blanks between; coordinate is beside PostgreSQL where that is installed
 set -eu
 cd "$(dirname "$0")/../.."
@@ -23,7 +24,7 @@ if [ -z "${WITNESS_PEER:-}" ]; then
     (cd tests/peers/witnesses && go build -o "${WITNESS_PEER%/*}/" filippo.io/torchwood/cmd/litewitness ./cmd/runwitness)
 fi
 countersign=$target/release/countersign
-for bench in ${ONLY:-http included paced ndjson verify witness witnessed coordinate claim state audit}; do
+for bench in ${ONLY:-http included paced ndjson verify witness witnessed coordinate claim state audit start disk memory open-accounts flood}; do
     case $bench in
     http | ndjson | included) "$countersign" bench "$bench" --peer-binary "$PEER" "$@" ;;
     paced) "$countersign" bench included --rate 500 --peer-binary "$PEER" "$@" ;;
@@ -54,7 +55,7 @@ for bench in ${ONLY:-http included paced ndjson verify witness witnessed coordin
         echo
         "$countersign" bench coordinate --work leases --agents 64 --wait witnessed --alone "$@"
         ;;
-    claim | state | audit | open-accounts | flood) "$countersign" bench "$bench" "$@" ;;
+    claim | state | audit | start | disk | memory | open-accounts | flood) "$countersign" bench "$bench" "$@" ;;
     *) echo "no bench is called $bench" >&2 && exit 2 ;;
     esac
     echo

@@ -36,10 +36,6 @@ const LONG_FUNCTIONS: &[(&str, &str)] = &[
         "api/src/bench/coordinate/state.rs: fn run",
         "two services that are filled, measured in turns and started again, in this order",
     ),
-    (
-        "api/src/bench/scale.rs: fn run",
-        "one log through all that is measured of it, in this order",
-    ),
     ("api/src/cli/bench.rs: fn measure", "an arm a bench"),
     (
         "api/src/doors/listen.rs: fn serve",

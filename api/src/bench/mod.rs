@@ -8,7 +8,7 @@
 //! - [`ndjson`]: receipts in bodies of many lines, beside `verify_strict` alone
 //! - [`verify`]: evidence verified offline, beside `verify_strict` alone
 //! - [`coordinate`]: leases, sessions and items, beside PostgreSQL; races for one lease; a large state
-//! - [`scale`]: audit, start and bytes of a log of many leaves
+//! - [`scale`]: start, bytes and memory of a log of many leaves, beside one of a few
 //! - [`audit`]: the audit of a static log of many leaves, from its folder and over HTTP
 //! - [`open_accounts`]: many accounts, and many of them open
 //! - [`flood`]: a writer beside those who send signatures that do not hold

@@ -10,6 +10,7 @@ use tokio::runtime::Runtime;
 use super::{
     report::{Report, Side, say},
     rig::{Common, Rig},
+    scale::mib,
     servers::Server,
     watch,
     wire::Connection,
@@ -166,11 +167,6 @@ fn one(rig: &mut Rig, common: &Common, accounts: usize, room: usize) -> anyhow::
         each(writes, room),
         each(turned, turns),
     ])
-}
-
-fn mib(bytes: Option<u64>) -> anyhow::Result<f64> {
-    let bytes = bytes.context("the service's memory cannot be read")?;
-    Ok(bytes as f64 / f64::from(1 << 20))
 }
 
 /// Who asks one account after the other, with the owner's token.

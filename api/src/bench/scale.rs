@@ -1,26 +1,34 @@
-//! What a log of many leaves costs: its audit beside its signatures alone, its start, and its bytes on the disk.
+//! What a log of many leaves costs beside one of a few: its start, its bytes on the disk, its memory.
 
-use std::{fs, path::Path, process::Command, time::Instant};
+use std::{fs, path::Path};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
+use countersign_log::store::rocks::{RocksStore, Rows, Shared};
 use countersign_verifier::evidence::File;
 use serde_json::json;
 
 use super::{
-    bare, fetch,
+    fetch,
     report::{Report, Side, Want, say},
     rig::{Common, Rig},
     verify, watch,
 };
+use crate::data_dir::DataDir;
 
-/// What is promised: an audit in so many times the time of its signatures.
-const OF_THE_SIGNATURES: f64 = 1.3;
 /// What is promised of the start of a log of a million leaves, seconds.
 const START_S: f64 = 2.0;
+/// What is promised of a log of a million leaves: bytes a leaf on the disk beyond the leaf itself, without the lookup index.
+const BEYOND_BYTES: f64 = 120.0;
 /// Receipts that are made at once, so that memory is bounded.
 const PART: usize = 50_000;
+/// Leaves of the small log.
+const FEW: usize = 100;
+/// Receipts that are written while memory is looked at.
+const WORK: usize = 10_000;
+/// Evidence files that are read meanwhile, from all over the log.
+const READS: usize = 2_000;
 
-/// What `bench scale` takes.
+/// What these take.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// As every bench; the peer is not asked.
@@ -29,108 +37,212 @@ pub struct Options {
     pub leaves: usize,
 }
 
-/// Fills a log over HTTP, stops it, and audits its directory with `--replay`, each round beside `verify_strict` alone on all
-/// processors; then starts it as often.
-///
-/// # Errors
-/// A service that fails, or an audit that does not hold.
-pub fn run(options: &Options) -> anyhow::Result<Report> {
-    let common = Common {
-        peer: None,
-        ..options.common.clone()
-    };
-    let mut rig = Rig::start(&common)?;
-    let first = fetch::published(&rig.ours.door)?;
-    let mut signed = Vec::new();
-    let mut done = 0;
-    while done < options.leaves {
-        let (receipts, _) = rig.receipts(PART.min(options.leaves - done))?;
-        verify::submit(&rig.ours.door, &receipts)?;
-        done += receipts.len();
-        say(&format!("{done} of {} leaves", options.leaves));
-        if signed.is_empty() {
-            signed = receipts.signed(receipts.len())?;
+/// A service whose log has taken so many receipts, all of them published.
+struct Filled {
+    rig: Rig,
+    common: Common,
+    /// The index of the first of them.
+    first: u64,
+    leaves: usize,
+}
+
+impl Filled {
+    fn new(common: &Common, leaves: usize) -> anyhow::Result<Filled> {
+        let common = Common {
+            peer: None,
+            ..common.clone()
+        };
+        let mut rig = Rig::start(&common)?;
+        let first = fetch::published(&rig.ours.door)?;
+        let mut done = 0;
+        while done < leaves {
+            let (receipts, _) = rig.receipts(PART.min(leaves - done))?;
+            verify::submit(&rig.ours.door, &receipts)?;
+            done += receipts.len();
+            say(&format!("{done} of {leaves} leaves"));
+        }
+        fetch::await_published(&rig.ours, first + leaves as u64)?;
+        Ok(Filled {
+            rig,
+            common,
+            first,
+            leaves,
+        })
+    }
+
+    /// Starts it again, on what it has written; seconds to serving.
+    fn start(&mut self) -> anyhow::Result<f64> {
+        let begun = watch::now();
+        self.rig.start_again(&self.common)?;
+        Ok(begun.elapsed().as_secs_f64())
+    }
+
+    fn report(&self, bench: &'static str, what: &str, figures: Vec<&'static str>) -> Report {
+        Report {
+            bench,
+            what: format!(
+                "{what} of {} receipts, {}",
+                self.leaves,
+                self.common.words()
+            ),
+            settings: self.common.settings(json!({"leaves": self.leaves})),
+            figures,
+            ..Report::default()
         }
     }
-    fetch::await_published(&rig.ours, first + done as u64)?;
-    let leaf_bytes = leaf_bytes(&rig, first)?;
-    let policy = rig.ours.policy.clone().context("no policy")?;
-    let (dir, key) = (rig.dir(), rig.key().public());
+}
+
+fn side(name: impl Into<String>, rounds: Vec<Vec<f64>>) -> Side {
+    let name = name.into();
+    Side { name, rounds }
+}
+
+/// Fills a log, and a small one; kills both as soon as they are filled, and starts them again and again.
+///
+/// # Errors
+/// A service that fails.
+pub fn start(options: &Options) -> anyhow::Result<Report> {
+    let mut many = Filled::new(&options.common, options.leaves)?;
+    let mut few = Filled::new(&options.common, FEW)?;
     // At its worst: in the middle of work, with all that such an end leaves to be read again.
-    rig.ours.kill();
-    let begun = Instant::now();
-    rig.start_again(&common)?;
-    let after_kill = begun.elapsed().as_secs_f64();
-    rig.ours.end();
-    let (mut audits, mut bares, mut starts) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 1..=common.rounds {
-        say(&format!("round {round} of {}: audit", common.rounds));
-        audits.push(vec![audit(&common.binary, &dir, &policy)?]);
-        let rate = bare::rate(&key, &signed, watch::cpus(), common.window)?;
-        bares.push(vec![done as f64 / rate.per_second]);
+    many.rig.ours.kill();
+    few.rig.ours.kill();
+    let after_kill = (many.start()?, few.start()?);
+    many.rig.ours.end();
+    few.rig.ours.end();
+    let (mut of_many, mut of_few) = (Vec::new(), Vec::new());
+    for round in 1..=options.common.rounds {
+        say(&format!("round {round} of {}", options.common.rounds));
+        for (filled, rows) in [(&mut many, &mut of_many), (&mut few, &mut of_few)] {
+            rows.push(vec![filled.start()?]);
+            filled.rig.ours.end();
+        }
     }
-    for round in 1..=common.rounds {
-        say(&format!("round {round} of {}: start", common.rounds));
-        let begun = Instant::now();
-        rig.start_again(&common)?;
-        starts.push(vec![begun.elapsed().as_secs_f64()]);
-        rig.ours.end();
-    }
-    let (db, log) = bytes_under(&dir.join("accounts/dev/db"))?;
-    let mut report = Report {
-        bench: "scale",
-        what: format!("a log of {done} receipts, {}", common.words()),
-        settings: common.settings(
-            json!({"leaves": done, "leaf_bytes": leaf_bytes, "db_bytes": db, "wal_bytes": log}),
-        ),
-        figures: vec!["seconds"],
-        sides: [
-            ("audit --replay", audits),
-            ("verify_strict alone", bares),
-            ("start", starts),
-        ]
-        .map(|(name, rounds)| Side {
-            name: name.into(),
-            rounds,
-        })
-        .into(),
-        ..Report::default()
-    };
+    let mut report = many.report("start", "the start of a log", vec!["seconds"]);
+    report.sides = vec![
+        side(format!("{} leaves", options.leaves), of_many),
+        side(format!("{FEW} leaves"), of_few),
+    ];
     report.compare(0, 0, 1, Want::Nothing);
+    report.promise(0, 0, START_S);
     report.notes.push(format!(
-        "wanted: the audit in at most {OF_THE_SIGNATURES} times the time of the signatures"
+        "after it was killed as soon as it was filled: {:.2} s to serving, beside {:.2} s with {FEW} leaves",
+        after_kill.0, after_kill.1
     ));
-    report.promise(0, 2, START_S);
+    many.rig.note_scratch(&mut report);
+    Ok(report)
+}
+
+/// Fills a log, ends its service, and counts the bytes on the disk. There is one round: what is counted does not vary with the machine.
+///
+/// # Errors
+/// A service that fails, or a database that cannot be read.
+pub fn disk(options: &Options) -> anyhow::Result<Report> {
+    let mut filled = Filled::new(&options.common, options.leaves)?;
+    let leaf = leaf_bytes(&filled.rig, filled.first)? as f64;
+    filled.rig.ours.end();
+    let files = DataDir::new(filled.rig.dir()).account("dev");
+    let store = RocksStore::open_behind(
+        &files.db(),
+        &files.tidemark(),
+        &Shared::new(8 << 20, 8 << 20),
+        false,
+    )?;
+    let bytes = |of: &[Rows]| -> anyhow::Result<f64> {
+        let mut all = 0;
+        for rows in of {
+            all += store.table_bytes(*rows)?;
+        }
+        Ok(all as f64 / options.leaves as f64)
+    };
+    let leaves = bytes(&[Rows::Entries])?;
+    let index = bytes(&[Rows::Unique, Rows::Postings])?;
+    let tree = bytes(&[Rows::Tiles])?;
+    let others = bytes(&[Rows::Meta])? + log_bytes(&files.db())? / options.leaves as f64;
+    let beyond = leaves + tree + others - leaf;
+    let mut report = filled.report("disk", "the database of a log", vec!["bytes a leaf"]);
+    report.sides = [
+        ("the leaf itself", leaf),
+        ("leaves", leaves),
+        ("tiles", tree),
+        ("snapshot, log", others),
+        ("index", index),
+        ("beyond the leaf, without index", beyond),
+    ]
+    .map(|(name, bytes)| side(name, vec![vec![bytes]]))
+    .into();
+    report.promise(0, 5, BEYOND_BYTES);
     report.notes.push(format!(
-        "start after it was killed as soon as it was filled: {after_kill:.2} s to serving"
-    ));
-    let each = |bytes: u64| bytes as f64 / done as f64;
-    report.notes.push(format!(
-        "{:.0} bytes a leaf in the database, of which {:.0} in its write-ahead log, index included; a leaf has {leaf_bytes}, before compression",
-        each(db),
-        each(log)
+        "leaves are compressed on the disk; beside them, without the index, are {:.0} bytes a leaf",
+        tree + others
     ));
     Ok(report)
 }
 
-/// How long it takes to audit the directory, seconds.
-fn audit(binary: &Path, dir: &Path, policy: &Path) -> anyhow::Result<f64> {
-    let begun = Instant::now();
-    let output = Command::new(binary)
-        .arg("audit")
-        .arg(dir)
-        .arg("--policy")
-        .arg(policy)
-        .arg("--replay")
-        .output()
-        .context("countersign audit")?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    ensure!(
-        output.status.success(),
-        "the audit does not hold: {said}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(begun.elapsed().as_secs_f64())
+/// Fills a log, and a small one, and looks at the memory of both after a start, and after the same reads and writes.
+///
+/// # Errors
+/// A service that fails.
+pub fn memory(options: &Options) -> anyhow::Result<Report> {
+    let mut many = Filled::new(&options.common, options.leaves)?;
+    let mut few = Filled::new(&options.common, FEW)?;
+    many.rig.ours.end();
+    few.rig.ours.end();
+    let (mut of_many, mut of_few) = (Vec::new(), Vec::new());
+    for round in 1..=options.common.rounds {
+        say(&format!("round {round} of {}", options.common.rounds));
+        for (filled, rows) in [(&mut many, &mut of_many), (&mut few, &mut of_few)] {
+            rows.push(filled.memory()?);
+        }
+    }
+    let figures = vec![
+        "MiB after a start",
+        "MiB after reads",
+        "MiB after writes",
+        "peak MiB",
+    ];
+    let mut report = many.report("memory", "the memory of a service with a log", figures);
+    report.sides = vec![
+        side(format!("{} leaves", options.leaves), of_many),
+        side(format!("{FEW} leaves"), of_few),
+    ];
+    for figure in [0, 1, 2] {
+        report.compare(figure, 0, 1, Want::Nothing);
+    }
+    report.notes.push(format!(
+        "{READS} evidence files are read, and {WORK} receipts written, in each round"
+    ));
+    Ok(report)
+}
+
+impl Filled {
+    /// A start, reads, writes and an end: a value for each figure of [`memory`].
+    fn memory(&mut self) -> anyhow::Result<Vec<f64>> {
+        self.start()?;
+        let started = mib(self.rig.ours.memory())?;
+        let (first, leaves) = (self.first, self.leaves);
+        let paths = (0..READS.min(leaves)).map(|n| {
+            let index = first + (n * leaves / READS.min(leaves)) as u64;
+            format!("evidence/{index}")
+        });
+        drop(fetch::get_all(&self.rig.ours.door, paths)?);
+        let read = mib(self.rig.ours.memory())?;
+        let (receipts, _) = self.rig.receipts(WORK)?;
+        verify::submit(&self.rig.ours.door, &receipts)?;
+        let written = mib(self.rig.ours.memory())?;
+        let peak = mib(self.rig.ours.memory_peak())?;
+        self.rig.ours.end();
+        Ok(vec![started, read, written, peak])
+    }
+}
+
+/// Mebibytes of what a service says of its memory.
+///
+/// # Errors
+/// Where that cannot be read.
+pub fn mib(bytes: Option<u64>) -> anyhow::Result<f64> {
+    let bytes = bytes.context("the service's memory cannot be read")?;
+    Ok(bytes as f64 / f64::from(1 << 20))
 }
 
 /// The bytes of one receipt's leaf: all have as many.
@@ -143,16 +255,14 @@ fn leaf_bytes(rig: &Rig, index: u64) -> anyhow::Result<usize> {
     }
 }
 
-/// The bytes of a database's files, and those of its write-ahead log among them.
-fn bytes_under(folder: &Path) -> anyhow::Result<(u64, u64)> {
-    let (mut all, mut log) = (0, 0);
+/// The bytes of a database's write-ahead log.
+fn log_bytes(folder: &Path) -> anyhow::Result<f64> {
+    let mut all = 0;
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let entry = entry?;
-        let bytes = entry.metadata()?.len();
-        all += bytes;
         if entry.path().extension().is_some_and(|kind| kind == "log") {
-            log += bytes;
+            all += entry.metadata()?.len();
         }
     }
-    Ok((all, log))
+    Ok(all as f64)
 }

@@ -155,14 +155,12 @@ enum What {
         #[arg(long, value_name = "DIR")]
         log: Option<PathBuf>,
     },
-    /// The audit of a log of many leaves beside its signatures alone, its start, and its bytes on the disk
-    Scale {
-        #[command(flatten)]
-        common: CommonArgs,
-        /// Leaves
-        #[arg(long, default_value_t = 1_000_000, value_parser = positive)]
-        leaves: usize,
-    },
+    /// The start of a log of many leaves, beside that of one of a few
+    Start(ScaleArgs),
+    /// The bytes on the disk of a log of many leaves: the leaves, the tree, the lookup index
+    Disk(ScaleArgs),
+    /// The memory of a service with a log of many leaves, beside that of one with a few
+    Memory(ScaleArgs),
     /// Many accounts in one directory: memory with one of them open and with many, and what it costs to open another
     OpenAccounts {
         #[command(flatten)]
@@ -187,6 +185,15 @@ enum What {
     },
 }
 
+#[derive(Debug, Args)]
+struct ScaleArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Leaves
+    #[arg(long, default_value_t = 1_000_000, value_parser = positive)]
+    leaves: usize,
+}
+
 /// Measures, and prints a table or JSON.
 ///
 /// # Errors
@@ -203,7 +210,9 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         | What::Claim { common, .. }
         | What::State { common, .. }
         | What::Audit { common, .. }
-        | What::Scale { common, .. }
+        | What::Start(ScaleArgs { common, .. })
+        | What::Disk(ScaleArgs { common, .. })
+        | What::Memory(ScaleArgs { common, .. })
         | What::OpenAccounts { common, .. }
         | What::Flood { common, .. } => common,
     };
@@ -321,7 +330,9 @@ fn measure(what: &What, common: Common) -> anyhow::Result<Report> {
             leaves: leaves as u64,
             log: log.clone(),
         }),
-        What::Scale { leaves, .. } => scale::run(&scale::Options { common, leaves }),
+        What::Start(ScaleArgs { leaves, .. }) => scale::start(&scale::Options { common, leaves }),
+        What::Disk(ScaleArgs { leaves, .. }) => scale::disk(&scale::Options { common, leaves }),
+        What::Memory(ScaleArgs { leaves, .. }) => scale::memory(&scale::Options { common, leaves }),
         What::OpenAccounts { accounts, open, .. } => open_accounts::run(&open_accounts::Options {
             common,
             accounts,

@@ -105,6 +105,18 @@ impl RocksStore {
         })
     }
 
+    /// The bytes of a family's tables on the disk; what still lies in the write-ahead log is in none of them.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub fn table_bytes(&self, rows: Rows) -> Result<u64, StoreError> {
+        self.read(|db| {
+            let of = family(db, rows.name());
+            let bytes = db.property_int_value_cf(of, rocksdb::properties::LIVE_SST_FILES_SIZE);
+            Ok(bytes.map_err(|e| trouble(&e))?.unwrap_or(0))
+        })
+    }
+
     /// Makes a copy of the database as it is now in `folder`, which must not exist: of hard links where that is on the same file
     /// system, so it costs little until the database has moved on. Writers go on meanwhile.
     ///
