@@ -77,11 +77,20 @@ pub fn load<T: Sealed>(path: &Path) -> Result<Option<T>, SealedError> {
 /// Seals it and puts it in the place of the one before, whole or not at all and durable on return.
 ///
 /// # Errors
-/// What the system says.
+/// `FileTooLarge` where it could not be read again; what the system says.
 pub fn save<T: Sealed>(path: &Path, mut form: T) -> io::Result<()> {
     form.seal().clear();
     *form.seal() = sum(&form);
-    files::replace(path, text(&form).as_bytes(), files::PUBLIC)
+    let text = text(&form);
+    // What could not be read again must not take the place of what can.
+    if text.len() as u64 > T::BYTES_MAX {
+        let (bytes, max) = (text.len(), T::BYTES_MAX);
+        let why = format!(
+            "{bytes} bytes are more than {max}, the most that is read: it is left as it was"
+        );
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    files::replace(path, text.as_bytes(), files::PUBLIC)
 }
 
 fn sum<T: Sealed>(empty: &T) -> String {
@@ -91,4 +100,62 @@ fn sum<T: Sealed>(empty: &T) -> String {
 fn text<T: Sealed>(form: &T) -> String {
     // OK because the forms are structs of strings, numbers and maps of strings: no key of theirs is anything else.
     serde_json::to_string(form).expect("sealed::text") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Form {
+        format: String,
+        sha256: String,
+        what: String,
+    }
+
+    impl Sealed for Form {
+        const FORMAT: &'static str = "form/1";
+        const WHAT: &'static str = "a form";
+        const BYTES_MAX: u64 = 200;
+
+        fn format(&self) -> &str {
+            &self.format
+        }
+
+        fn seal(&mut self) -> &mut String {
+            &mut self.sha256
+        }
+    }
+
+    fn form(what: &str) -> Form {
+        Form {
+            format: Form::FORMAT.into(),
+            sha256: String::new(),
+            what: what.into(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_can_be_read_again_and_a_change_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state");
+        assert!(load::<Form>(&path).unwrap().is_none());
+        for n in 0..200 {
+            let what = "x".repeat(n);
+            match save(&path, form(&what)) {
+                Ok(()) => assert_eq!(load::<Form>(&path).unwrap().unwrap().what, what),
+                // The one before stays, and can be read.
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+                    let kept = load::<Form>(&path).unwrap().unwrap();
+                    assert!(n > 50 && kept.what.len() < n, "{n}");
+                }
+            }
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replacen("xx", "xy", 1)).unwrap();
+        assert!(matches!(load::<Form>(&path), Err(SealedError::Sum)));
+    }
 }

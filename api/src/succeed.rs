@@ -9,6 +9,7 @@ use std::{io, path::PathBuf, sync::Arc};
 use countersign_log::{Head, StoreError, SystemClocks, store::rocks::Shared};
 use countersign_verifier::{
     checkpoint::Checkpoint,
+    key::PublicKey,
     note::Note,
     predecessor::{Predecessor, PredecessorError},
 };
@@ -37,6 +38,8 @@ pub struct Plan {
     pub shown: Vec<(String, String)>,
     /// Go on from the head given though a larger one is known.
     pub below_known: bool,
+    /// The owner's key; none: the one that the old log's leaves give it last.
+    pub owner: Option<PublicKey>,
 }
 
 /// What was begun.
@@ -48,6 +51,8 @@ pub struct Succeeded {
     pub predecessor: Predecessor,
     /// Why nothing of the old one is counted as recovered, where that is so.
     pub nothing: Option<String>,
+    /// Whether the owner has the key of leaf 0 because no later leaf could be read.
+    pub owner_untold: bool,
 }
 
 /// Why nothing was begun.
@@ -133,8 +138,9 @@ pub fn run(dir: &DataDir, old: &Parts, plan: &Plan) -> Result<Succeeded, Succeed
     if again && files.log_vkey().is_file() {
         return whole(dir, plan);
     }
-    let (note, recovered, nothing) = last_head(old, plan)?;
-    let predecessor = Predecessor::new(&note, recovered)?;
+    let last = last_head(old, plan)?;
+    let predecessor = Predecessor::new(&last.note, last.recovered)?;
+    let told = plan.owner.clone().or(last.owner);
     let after = After {
         epoch: old.opened.epoch + 1,
         predecessor: predecessor.clone(),
@@ -145,7 +151,7 @@ pub fn run(dir: &DataDir, old: &Parts, plan: &Plan) -> Result<Succeeded, Succeed
     let new = New {
         name: plan.name.clone(),
         origin: plan.origin.clone(),
-        owner: old.opened.owner.clone(),
+        owner: told.clone().unwrap_or_else(|| old.opened.owner.clone()),
         public: old.public,
         witnesses: Vec::new(),
     };
@@ -163,7 +169,8 @@ pub fn run(dir: &DataDir, old: &Parts, plan: &Plan) -> Result<Succeeded, Succeed
     Ok(Succeeded {
         vkey,
         predecessor,
-        nothing,
+        nothing: last.nothing,
+        owner_untold: told.is_none(),
     })
 }
 
@@ -193,6 +200,7 @@ fn whole(dir: &DataDir, plan: &Plan) -> Result<Succeeded, SucceedError> {
         vkey: parts.vkey,
         predecessor,
         nothing: None,
+        owner_untold: false,
     })
 }
 

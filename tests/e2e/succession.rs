@@ -8,7 +8,7 @@ use countersign_verifier::{
 use serde_json::{Value, json};
 
 use super::recovery::{Site, mirror, send, submit, writes};
-use crate::rig::{Call, JSON, Service, key, receipt, spki, verify};
+use crate::rig::{Call, JSON, Service, key, possession_of, receipt, spki, verify};
 
 /// What leaf 0 of an account says.
 fn opened(service: &Service, account: &str) -> Value {
@@ -353,4 +353,49 @@ fn a_closed_log_goes_on_only_where_its_last_leaf_says() {
     );
     assert!(!site.account("succeeded.json").exists());
     site.done(&["succeed", "--name", "next", "--origin", "localhost/next"]);
+}
+
+#[test]
+fn a_successor_belongs_to_the_owner_by_the_key_that_it_had_last() {
+    let site = Site::new();
+    let mut service = site.start.run();
+    submit(&site, &service, 0..2, "included");
+    let (owner, new) = (site.owner(), key("new owner"));
+    let id = owner.public().identity();
+    let asked = json!({
+        "identity": id.to_string(), "public_key": spki(&new), "possession": possession_of(&new, id)
+    });
+    let body = Call::new("identity_rotate", asked).body(&owner).to_string();
+    let done = service
+        .http()
+        .post("/v1/identity_rotate", JSON, body.as_bytes());
+    assert_eq!(done.status, 200, "{}", done.text());
+    let note = service.http().get("/log/dev/checkpoint").body;
+    service.stop();
+    let kept = site.keep("before");
+    let begun = |more: &[&str]| {
+        let next = ["succeed", "--name", "next", "--origin", "localhost/next"];
+        let said = site.run(&[&next[..], more].concat());
+        assert_eq!(said.code, Some(0), "{}", said.stderr);
+        let mut start = site.start.clone();
+        (start.verb, start.account) = (&["serve"], "next");
+        let mut service = start.run();
+        let owner = opened(&service, "next")["owner"].clone();
+        service.stop();
+        site.restore(&kept);
+        (owner["public_key"].clone(), said.stderr)
+    };
+    assert_eq!(begun(&[]).0, spki(&new));
+    // Who lost that one too says which.
+    let other = site.path("other.pem");
+    fs::write(&other, key("other").public().spki_der()).expect("a key");
+    let said = begun(&["--owner", &other.display().to_string()]);
+    assert_eq!(said.0, spki(&key("other")));
+    // Where no leaf can be read, leaf 0's key is what is known, and that is said.
+    fs::remove_file(site.account("db/CURRENT")).expect("the database");
+    let head = site.path("head");
+    fs::write(&head, &note).expect("a head");
+    let said = begun(&["--head", &head.display().to_string()]);
+    assert_eq!(said.0, spki(&owner));
+    assert!(said.1.contains("the key of leaf 0"), "{}", said.1);
 }

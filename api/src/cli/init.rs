@@ -1,6 +1,9 @@
 //! `countersign init`: a data directory with one account.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -37,17 +40,7 @@ pub struct InitArgs {
 /// # Errors
 /// Anything that keeps it from being made; nothing is ever overwritten.
 pub fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
-    let owner = match &args.owner {
-        Some(path) => {
-            let bytes =
-                std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-            Some(
-                PublicKey::parse(&bytes)
-                    .with_context(|| format!("{} holds no public key", path.display()))?,
-            )
-        }
-        None => None,
-    };
+    let owner = args.owner.as_deref().map(public_key).transpose()?;
     let dir = DataDir::new(&args.dir);
     let plan = Plan {
         name: args.account.clone(),
@@ -75,4 +68,10 @@ pub fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
         args.dir.display()
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The public key in a file.
+pub(super) fn public_key(path: &Path) -> anyhow::Result<PublicKey> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    PublicKey::parse(&bytes).with_context(|| format!("{} holds no public key", path.display()))
 }

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::{
     Fail, REFUSED, block_on,
+    init::public_key,
     local::{self, LocalArg},
     out::{Out, note},
 };
@@ -16,8 +17,8 @@ use crate::{
 
 /// Begin the log that goes on from one that cannot be recovered; no service may run on the directory
 ///
-/// The old account is marked and never signs again. The new one has a key and an origin of its own, the old one's owner and policy,
-/// and a first leaf that names the old log's last witnessed head and what of it is lost. What is kept here and what the witnesses
+/// The old account is marked and never signs again. The new one has a key and an origin of its own, the old one's owner, with the key
+/// that it had last, and policy, and a first leaf that names the old log's last witnessed head and what of it is lost. What is kept here and what the witnesses
 /// show, where they answer, says which head that is. Interrupted, run it again. For a healthy log there is `countersign
 /// close`; where anybody kept the leaves, `countersign recover`.
 #[derive(Debug, Args)]
@@ -36,6 +37,9 @@ pub struct SucceedArgs {
     /// found
     #[arg(long)]
     below_known: bool,
+    /// The owner's public key, instead of the one that the leaves here give it last: where they cannot be read, or that key is lost
+    #[arg(long, value_name = "FILE")]
+    owner: Option<PathBuf>,
     #[command(flatten)]
     local: LocalArg,
 }
@@ -57,6 +61,7 @@ pub fn run(args: &SucceedArgs) -> anyhow::Result<ExitCode> {
         heads: local::heads(&args.head)?,
         shown: block_on(async { Ok(succeed::ask_witnesses(&old).await) })?,
         below_known: args.below_known,
+        owner: args.owner.as_deref().map(public_key).transpose()?,
     };
     let begun = succeed::run(&local.dir, &old, &plan).map_err(|error| match error {
         SucceedError::Recover(_)
@@ -85,6 +90,12 @@ pub fn run(args: &SucceedArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(why) = &begun.nothing {
         note(format_args!("none are counted: {why}"));
+    }
+    if begun.owner_untold {
+        note(
+            "the leaves of the old log cannot be read, so its owner is taken to have the key of leaf 0; where that was rotated, whoever has \
+             it now owns the new log",
+        );
     }
     note(format_args!(
         "account `{}` never signs again. Give verifiers the new policy, and have witnesses that are not this directory's own add the new \

@@ -3,6 +3,7 @@
 use countersign_log::{Head, StartError, StoreError, import::Import, store::rocks::Shared};
 use countersign_verifier::{
     checkpoint::Checkpoint,
+    key::PublicKey,
     note::{self, Note},
     vkey::VerifierKey,
 };
@@ -28,11 +29,20 @@ pub async fn ask_witnesses(old: &Parts) -> Vec<(String, String)> {
     witnessing::newest(&old.policies.judges, &old.opened.origin).await
 }
 
-/// The note of the old log's last witnessed head, and how many leaves are here of the history that it belongs to.
-pub(super) fn last_head(
-    old: &Parts,
-    plan: &Plan,
-) -> Result<(String, u64, Option<String>), SucceedError> {
+/// Where a successor goes on from.
+pub(super) struct Last {
+    /// The note of the old log's last witnessed head.
+    pub note: String,
+    /// How many leaves are here of the history that it belongs to.
+    pub recovered: u64,
+    /// Why none are, where that is so.
+    pub nothing: Option<String>,
+    /// The owner's newest key, where the leaves here are of that history.
+    pub owner: Option<PublicKey>,
+}
+
+/// The old log's last witnessed head, and what is here of it.
+pub(super) fn last_head(old: &Parts, plan: &Plan) -> Result<Last, SucceedError> {
     let given = match plan.heads.as_slice() {
         [] => None,
         heads => Some(recover::accept(old, heads)?.0),
@@ -65,8 +75,14 @@ pub(super) fn last_head(
             size: kept.head.size,
         });
     }
+    let nothing = |why| Last {
+        note: kept.note.clone(),
+        recovered: 0,
+        nothing: why,
+        owner: None,
+    };
     let Some(here) = here else {
-        return Ok((kept.note, 0, damage.map(|error| error.to_string())));
+        return Ok(nothing(damage.map(|error| error.to_string())));
     };
     let committed = here.committed();
     if kept.head.size <= committed.size && here.root_at(kept.head.size)? != kept.head.root {
@@ -74,9 +90,16 @@ pub(super) fn last_head(
             "what is stored here is another history than the head: size {} has another root",
             kept.head.size
         );
-        return Ok((kept.note, 0, Some(why)));
+        return Ok(nothing(Some(why)));
     }
-    Ok((kept.note, committed.size, None))
+    let state = here.version();
+    let owner = state.owner().and_then(|id| state.identities.get(&id));
+    Ok(Last {
+        note: kept.note,
+        recovered: committed.size,
+        nothing: None,
+        owner: owner.map(|owner| owner.key.public.clone()),
+    })
 }
 
 /// A log that its owner has closed goes on where its last leaf says, or nowhere.
