@@ -1,6 +1,7 @@
-//! What an operator does beside the service while it is killed: accounts that are made, and copies of the store that are checked.
+//! What an operator does beside the service while it is killed: accounts that are made, copies of the store that are checked, backups.
 
 use std::{
+    path::PathBuf,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -18,6 +19,8 @@ pub struct Names {
     unsure: Vec<String>,
     /// Those that were seen to be whole.
     seen: usize,
+    /// Backups that were said to be made.
+    backups: Vec<PathBuf>,
 }
 
 /// Commands that run beside the service.
@@ -25,6 +28,7 @@ pub struct Beside {
     name: String,
     account: Child,
     check: Option<Child>,
+    backup: Option<(PathBuf, Child)>,
 }
 
 fn command(rig: &Rig, args: &[&str]) -> Command {
@@ -67,11 +71,32 @@ impl Names {
     pub fn begin(&self, rig: &Rig, random: &mut Random, n: usize) -> Beside {
         let name = format!("m{n}");
         let account = start(rig, &["account", "create", &name]);
-        let check = (random.below(3) == 0).then(|| start(rig, &["check"]));
+        // One at a time: whoever comes second is told so.
+        let patient = n % 25 == 3;
+        let what = if patient { 1 } else { random.below(3) };
+        let (check, backup) = match what {
+            0 => (Some(start(rig, &["check"])), None),
+            1 => {
+                let to = rig.dir().with_extension(format!("backup-{n}"));
+                let text = to.to_str().expect("a path that is text");
+                let mut child = start(rig, &["backup", text, "--with-keys"]);
+                if patient {
+                    // The kill comes once it is done: it was made while others wrote. Not often, as the log grows meanwhile.
+                    let begun = Instant::now();
+                    while child.try_wait().expect("its status").is_none() {
+                        assert!(begun.elapsed() < PATIENCE, "a backup without an end");
+                        thread::sleep(Duration::from_millis(2));
+                    }
+                }
+                (None, Some((to, child)))
+            }
+            _ => (None, None),
+        };
         Beside {
             name,
             account,
             check,
+            backup,
         }
     }
 
@@ -85,6 +110,12 @@ impl Names {
         // A check may not come to its end; of what is whole it never says that it is not.
         let checked = beside.check.and_then(|c| end(c, random.below(2) == 0));
         assert_ne!(checked, Some(1), "a check found fault with a copy");
+        if let Some((to, child)) = beside.backup {
+            let made = end(child, random.below(2) == 0);
+            // It has its name once it is whole, and no sooner; by then the kill may have come before its last word.
+            assert!(made != Some(0) || to.exists(), "{}", to.display());
+            self.backups.extend(to.exists().then_some(to));
+        }
     }
 
     /// An account that is made where no service runs, killed too.
@@ -131,9 +162,28 @@ impl Names {
         }
     }
 
-    /// Everything in the directory of a stopped service.
+    /// Everything in the directory of a stopped service, and each backup: it is whole, and nothing else lies about.
     pub fn check(&self, rig: &Rig) {
         let checked = command(rig, &["check"]).status().expect("countersign runs");
         assert_eq!(checked.code(), Some(0), "{} accounts", self.seen);
+        assert!(!self.backups.is_empty(), "no backup was ever made");
+        for from in &self.backups {
+            let to = from.with_extension("restored");
+            let restored = clean(countersign())
+                .arg("restore")
+                .arg(from)
+                .arg("--dir")
+                .arg(&to)
+                .output()
+                .expect("countersign runs");
+            let said = String::from_utf8_lossy(&restored.stderr);
+            assert_eq!(
+                restored.status.code(),
+                Some(0),
+                "{}: {said}",
+                from.display()
+            );
+            std::fs::remove_dir_all(&to).expect("a directory");
+        }
     }
 }
