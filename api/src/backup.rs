@@ -15,6 +15,8 @@ use std::{
     fs,
     io::ErrorKind,
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use countersign_log::{StoreError, store::blobs::files::FileBlobs};
@@ -29,12 +31,18 @@ pub use manifest::{AccountRow, FORMAT, FileRow, Manifest};
 use crate::{
     blobs,
     data_dir::{AccountDir, DataDir, write_secret},
+    files,
 };
 use copy::copy;
 use error::{file, place};
-use manifest::{KEYS, NEEDED, PUBLIC, SETTINGS, TOKENS};
+use manifest::{KEYS, NEEDED, PUBLIC, SETTINGS, TOKENS, is_policy, is_table};
 use stage::{Stage, resolved};
 
+/// A body that is overwritten is gone by then.
+const ERASED_WITHIN: Duration = Duration::from_secs(2);
+const ERASED_LOOK: Duration = Duration::from_millis(20);
+/// None of a directory's small files is nearly as large.
+const SMALL_BYTES_MAX: u64 = 16 << 20;
 /// How often small files are read until two readings agree.
 const READINGS: usize = 100;
 
@@ -81,6 +89,7 @@ impl<'a> Backup<'a> {
                 made_at,
                 release: env!("CARGO_PKG_VERSION").into(),
                 with_keys,
+                left_out: Vec::new(),
                 accounts: Vec::new(),
                 files: Vec::new(),
             },
@@ -92,6 +101,11 @@ impl<'a> Backup<'a> {
                 backup.put(name, &bytes)?;
             }
         }
+        for name in TOKENS.iter().filter(|_| !with_keys) {
+            if dir.root().join(name).exists() {
+                backup.manifest.left_out.push((*name).to_owned());
+            }
+        }
         Ok(backup)
     }
 
@@ -99,8 +113,28 @@ impl<'a> Backup<'a> {
     /// are read after it, so that they are no older. `told`: bytes done, and of all.
     ///
     /// # Errors
-    /// [`BackupError`]; what has begun is of no use then.
+    /// [`BackupError`]; nothing of this account is in it then.
     pub fn account(
+        &mut self,
+        name: &str,
+        store: (&Path, &Path),
+        told: &dyn Fn(u64, u64),
+    ) -> Result<(), BackupError> {
+        let (files, left_out) = (self.manifest.files.len(), self.left_out.len());
+        let taken = self.take_account(name, store, told);
+        if taken.is_err() {
+            self.manifest.files.truncate(files);
+            self.left_out.truncate(left_out);
+            let begun = self.stage.path().join("accounts").join(name);
+            match fs::remove_dir_all(&begun) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(file(&begun)(e)),
+                _ => {}
+            }
+        }
+        taken
+    }
+
+    fn take_account(
         &mut self,
         name: &str,
         (db, mark): (&Path, &Path),
@@ -195,6 +229,12 @@ impl<'a> Backup<'a> {
     /// # Errors
     /// [`BackupError`].
     pub fn finish(self) -> Result<Made, BackupError> {
+        // What `restore` would not take must not be found out there.
+        let unfit = |why| BackupError::Malformed {
+            path: self.stage.path().to_owned(),
+            why,
+        };
+        self.manifest.consistent().map_err(unfit)?;
         let bytes = self.manifest.to_json();
         let path = DataDir::new(self.stage.path()).backup_json();
         write_secret(&path, &bytes).map_err(file(&path))?;
@@ -257,9 +297,9 @@ fn vkey(account: &str, small: &[(String, Vec<u8>)]) -> Result<VerifierKey, Backu
     VerifierKey::parse(text.trim()).map_err(|e| damaged(e.to_string()))
 }
 
-/// The bytes of a file, where there is one.
+/// The bytes of a small file, where there is one.
 fn optional(path: &Path) -> Result<Option<Vec<u8>>, BackupError> {
-    match fs::read(path) {
+    match files::read_plain(path, SMALL_BYTES_MAX) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(file(path)(e)),
@@ -267,29 +307,29 @@ fn optional(path: &Path) -> Result<Option<Vec<u8>>, BackupError> {
 }
 
 /// The small files of an account that are no secret, as they all were at one moment: a change of policy writes several.
-fn settled(files: &AccountDir) -> Result<Vec<(String, Vec<u8>)>, BackupError> {
-    let mut before = small(files)?;
+fn settled(account: &AccountDir) -> Result<Vec<(String, Vec<u8>)>, BackupError> {
+    let mut before = small(account)?;
     for _ in 0..READINGS {
-        let now = small(files)?;
+        let now = small(account)?;
         if now == before {
             return Ok(now);
         }
         before = now;
     }
-    Err(place(files.root(), "its files change all the time"))
+    Err(place(account.root(), "its files change all the time"))
 }
 
-fn small(files: &AccountDir) -> Result<Vec<(String, Vec<u8>)>, BackupError> {
+fn small(account: &AccountDir) -> Result<Vec<(String, Vec<u8>)>, BackupError> {
     let mut found = Vec::new();
     for (at, name) in PUBLIC.iter().enumerate() {
-        let path = files.root().join(name);
+        let path = account.root().join(name);
         match optional(&path)? {
             Some(bytes) => found.push(((*name).to_owned(), bytes)),
             None if at < NEEDED => return Err(file(&path)(ErrorKind::NotFound.into())),
             None => {}
         }
     }
-    let folder = files.policies();
+    let folder = account.policies();
     let eras = match folder.read_dir() {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(found),
         read => read.map_err(file(&folder))?,
@@ -297,6 +337,10 @@ fn small(files: &AccountDir) -> Result<Vec<(String, Vec<u8>)>, BackupError> {
     for era in eras {
         let path = era.map_err(file(&folder))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if !is_policy(&name) {
+            let why = "named as no policy of an era is: a start would refuse it too; take it away";
+            return Err(place(&path, why));
+        }
         if let Some(bytes) = optional(&path)? {
             found.push((format!("policy.d/{name}"), bytes));
         }
@@ -305,14 +349,13 @@ fn small(files: &AccountDir) -> Result<Vec<(String, Vec<u8>)>, BackupError> {
     Ok(found)
 }
 
-/// The files of a database that nobody writes to, but for those that RocksDB leaves wherever it looks.
+/// The files of a database that nobody writes to. What RocksDB leaves wherever it looks, and what others leave (NFS, editors), is none.
 fn tables(db: &Path) -> Result<Vec<String>, BackupError> {
     let mut found = Vec::new();
     for entry in db.read_dir().map_err(file(db))? {
         let entry = entry.map_err(file(db))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_left = name == "LOCK" || name.starts_with("LOG") || name.ends_with(".dbtmp");
-        if !is_left && entry.file_type().map_err(file(db))?.is_file() {
+        if is_table(&name) && entry.file_type().map_err(file(db))?.is_file() {
             found.push(name);
         }
     }
@@ -325,10 +368,16 @@ fn size_of(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |of| of.len())
 }
 
-/// Whether a body is being erased: overwritten from its front on, and then gone.
+/// Whether a body is being erased: overwritten, and then gone within a moment. One that stays was damaged.
 fn is_going(body: &Path) -> Result<bool, BackupError> {
-    let bytes = optional(body)?;
-    Ok(bytes.is_none_or(|bytes| !bytes.is_empty() && bytes.iter().take(8).all(|byte| *byte == 0)))
+    let until = Instant::now() + ERASED_WITHIN;
+    loop {
+        match body.try_exists().map_err(file(body))? {
+            false => return Ok(true),
+            true if Instant::now() >= until => return Ok(false),
+            true => thread::sleep(ERASED_LOOK),
+        }
+    }
 }
 
 #[cfg(test)]

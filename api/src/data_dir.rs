@@ -42,7 +42,8 @@ pub struct Running {
 /// The lock on a data directory, held as long as this lives.
 #[derive(Debug)]
 pub struct Held {
-    _file: File,
+    /// Where there is one, and it can be opened.
+    _file: Option<File>,
     /// The directory itself: a lock file can be taken for a leftover and removed, the directory cannot without the data.
     _directory: File,
 }
@@ -192,37 +193,65 @@ impl DataDir {
             path: path.clone(),
             source,
         };
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(failed)?;
-        let directory = File::open(&self.root).map_err(failed)?;
-        let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
-        let taken = rustix::fs::flock(&directory, exclusive)
-            .and_then(|()| rustix::fs::flock(&file, exclusive));
-        if taken.is_err() {
-            let mut holder = String::new();
-            // A holder that cannot be read is still a holder.
-            let _ = file.read_to_string(&mut holder);
-            let holder = match holder.trim() {
-                "" => "unknown".into(),
-                pid => pid.to_owned(),
-            };
-            return Err(LockError::InUse {
-                dir: self.root.clone(),
-                holder,
-            });
-        }
+        let mut file = files::lock_file(&path).map_err(failed)?;
+        let directory = self.take(Some(&mut file))?;
         file.set_len(0).map_err(failed)?;
         file.rewind().map_err(failed)?;
         writeln!(file, "{}", std::process::id()).map_err(failed)?;
         Ok(Held {
+            _file: Some(file),
+            _directory: directory,
+        })
+    }
+
+    /// The same for who writes nothing: also where nothing can be written. That the directory is mounted for reading here does not say that
+    /// nobody writes to it elsewhere.
+    ///
+    /// # Errors
+    /// As [`DataDir::lock`].
+    pub fn lock_to_read(&self) -> Result<Held, LockError> {
+        match self.lock() {
+            Err(LockError::Io { source, .. })
+                if source.kind() == io::ErrorKind::ReadOnlyFilesystem => {}
+            other => return other,
+        }
+        let mut file = File::open(self.root.join("lock")).ok();
+        let directory = self.take(file.as_mut())?;
+        Ok(Held {
             _file: file,
             _directory: directory,
+        })
+    }
+
+    /// Locks the directory, and the file in it.
+    fn take(&self, file: Option<&mut File>) -> Result<File, LockError> {
+        let failed = |source| LockError::Io {
+            path: self.root.clone(),
+            source,
+        };
+        let directory = File::open(&self.root).map_err(failed)?;
+        let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+        let taken = rustix::fs::flock(&directory, exclusive);
+        let mut holder = String::new();
+        let taken = match file {
+            Some(file) => {
+                let taken = taken.and_then(|()| rustix::fs::flock(&*file, exclusive));
+                // A holder that cannot be read is still a holder.
+                let _ = file.read_to_string(&mut holder);
+                taken
+            }
+            None => taken,
+        };
+        if taken.is_ok() {
+            return Ok(directory);
+        }
+        let holder = match holder.trim() {
+            "" => "unknown".into(),
+            pid => pid.to_owned(),
+        };
+        Err(LockError::InUse {
+            dir: self.root.clone(),
+            holder,
         })
     }
 

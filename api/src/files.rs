@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions},
-    io::{self, Write},
+    io::{self, Read as _, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
     sync::atomic::{AtomicU64, Ordering},
@@ -37,6 +37,49 @@ pub fn raise_limit(connections: usize) {
             "too few files may be open for limits.connections: raise it (ulimit -n, LimitNOFILE=) or lower that"
         );
     }
+}
+
+/// Opens a file that is there to be locked, made where it is not there; what is in it stays. A symbolic link is refused: whoever may write
+/// in the folder would otherwise choose which file is written to.
+///
+/// # Errors
+/// What the system says.
+pub fn lock_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(SECRET)
+        .custom_flags(NOFOLLOW)
+        .open(path)
+}
+
+// OK because these bits are an int in the system's own call.
+const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+
+/// Reads a plain file of so many bytes at most. What waits for another end, or never ends, is refused and not waited for.
+///
+/// # Errors
+/// `InvalidInput` for what is no plain file, `FileTooLarge`; what the system says.
+pub fn read_plain(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(NONBLOCK)
+        .open(path)?;
+    let of = file.metadata()?;
+    if !of.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no plain file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(bytes_max.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        let why = format!("larger than {bytes_max} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    Ok(bytes)
 }
 
 /// Mode of a file that anybody may read.

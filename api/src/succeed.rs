@@ -20,8 +20,8 @@ use known::last_head;
 
 use crate::{
     account::{Account, After, New, OpenError, Parts},
-    data_dir::{DataDir, sync_dir, write_public},
-    init,
+    data_dir::{AccountDir, DataDir, sync_dir, write_public},
+    files, init,
     local_witnesses::{self, LocalError},
     recover::RecoverError,
 };
@@ -51,8 +51,8 @@ pub struct Succeeded {
     pub predecessor: Predecessor,
     /// Why nothing of the old one is counted as recovered, where that is so.
     pub nothing: Option<String>,
-    /// Whether the owner has the key of leaf 0 because no later leaf could be read.
-    pub owner_untold: bool,
+    /// Up to which leaf the owner's key is known, where there were more: a later one may have given it another.
+    pub owner_until: Option<u64>,
 }
 
 /// Why nothing was begun.
@@ -120,6 +120,9 @@ pub enum SucceedError {
     },
 }
 
+/// Two names: no mark is nearly as large.
+const MARK_BYTES_MAX: u64 = 64 << 10;
+
 /// What marks the old account.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Mark {
@@ -133,13 +136,22 @@ struct Mark {
 /// [`SucceedError`].
 pub fn run(dir: &DataDir, old: &Parts, plan: &Plan) -> Result<Succeeded, SucceedError> {
     check_names(dir, old, plan)?;
-    let files = dir.account(&plan.name);
+    let successor = dir.account(&plan.name);
     let again = marked(old, plan)?;
-    if again && files.log_vkey().is_file() {
+    if again && successor.log_vkey().is_file() {
         return whole(dir, plan);
     }
     let last = last_head(old, plan)?;
     let predecessor = Predecessor::new(&last.note, last.recovered)?;
+    let owner_until = match (&plan.owner, &last.owner) {
+        (Some(_), _) => None,
+        // Leaf 0 is what the files say.
+        (None, None) => Some(1),
+        (None, Some(_)) => {
+            let all = head_of(&last.note).map_or(0, |head| head.size);
+            (last.recovered < all).then_some(last.recovered)
+        }
+    };
     let told = plan.owner.clone().or(last.owner);
     let after = After {
         epoch: old.opened.epoch + 1,
@@ -155,7 +167,7 @@ pub fn run(dir: &DataDir, old: &Parts, plan: &Plan) -> Result<Succeeded, Succeed
         public: old.public,
         witnesses: Vec::new(),
     };
-    let folder = files.root().to_owned();
+    let folder = successor.root().to_owned();
     if again && folder.exists() {
         // Of an attempt that did not come to its end: without its vkey it is no account.
         std::fs::remove_dir_all(&folder).map_err(file(folder))?;
@@ -170,7 +182,7 @@ pub fn run(dir: &DataDir, old: &Parts, plan: &Plan) -> Result<Succeeded, Succeed
         vkey,
         predecessor,
         nothing: last.nothing,
-        owner_untold: told.is_none(),
+        owner_until,
     })
 }
 
@@ -200,7 +212,7 @@ fn whole(dir: &DataDir, plan: &Plan) -> Result<Succeeded, SucceedError> {
         vkey: parts.vkey,
         predecessor,
         nothing: None,
-        owner_untold: false,
+        owner_until: None,
     })
 }
 
@@ -222,6 +234,23 @@ fn marked(old: &Parts, plan: &Plan) -> Result<bool, SucceedError> {
         }),
         Err(_) => Ok(false),
     }
+}
+
+/// The origin of the log that goes on from this account's; `None` where none does.
+///
+/// # Errors
+/// In words, where there is a mark that does not say it.
+pub fn read_mark(old: &AccountDir) -> Result<Option<String>, String> {
+    let path = old.succeeded();
+    let bytes = match files::read_plain(&path, MARK_BYTES_MAX) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(|e| format!("{}: {e}", path.display()))?,
+    };
+    let mark = serde_json::from_slice::<Mark>(&bytes);
+    mark.map(|mark| Some(mark.origin)).map_err(|e| {
+        let path = path.display();
+        format!("{path}: it says that another log goes on, and not which ({e}): run `succeed` again, or remove it if nobody did")
+    })
 }
 
 /// Marks the old account, which is not marked for another successor.

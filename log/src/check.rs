@@ -78,6 +78,11 @@ pub trait Above {
 
     /// Told of leaves done, and of all.
     fn progress(&self, done: u64, all: u64);
+
+    /// Whether another log goes on in the place of this one: what is missing at its end is named there, and is no fault here.
+    fn has_successor(&self) -> bool {
+        false
+    }
 }
 
 /// What a store was found to hold.
@@ -166,7 +171,12 @@ fn tree(
     }
     let roots = std::mem::take(&mut walk.roots);
     let leaves_hold = walk.settle(above, found, faults)?;
-    found.contradicted = heads.compare(vkey, &roots, leaves_hold, (found, faults));
+    found.contradicted = heads.compare(
+        vkey,
+        &roots,
+        (leaves_hold, above.has_successor()),
+        (found, faults),
+    );
     Ok(())
 }
 

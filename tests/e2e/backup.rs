@@ -255,7 +255,8 @@ fn a_backup_without_keys_says_what_has_to_be_put_beside_it_and_nothing_is_writte
         .iter()
         .filter_map(|of| of["file"].as_str())
         .collect();
-    assert_eq!(missing.len(), 4, "{missing:?}");
+    assert_eq!(missing.len(), 5, "{missing:?}");
+    assert!(missing.contains(&"owner.key"), "{missing:?}");
     restore(&to, &again, &[]).is(2);
     let refused = serve(&site, &again, "dev").try_run().err().expect("no key");
     assert_eq!(refused.code, Some(5), "{}", refused.stderr);

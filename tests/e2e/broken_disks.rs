@@ -322,7 +322,7 @@ fn a_copy_that_does_not_fit_on_the_disk_harms_nobody() {
     fill(&filler);
     // What it says of a log that it could not look at is not that it is ruined.
     let checked = run(&rig, &["check"]);
-    assert!(!matches!(checked, Some(1) | None), "{checked:?}");
+    assert!(matches!(checked, Some(2..=4)), "{checked:?}");
     assert_ne!(run(&rig, &["account", "create", "team"]), Some(0));
     rig.check();
     fs::remove_file(&filler).expect("space");

@@ -15,7 +15,7 @@ use super::{
     board::{result, token_call},
     recovery::Site,
 };
-use crate::rig::{Rig, clean, countersign, files, key, receipt, seed};
+use crate::rig::{Rig, Start, clean, countersign, files, key, receipt, seed};
 
 /// What the command said: its exit code, a report a line, and its remarks.
 struct Checked {
@@ -282,4 +282,115 @@ fn what_follows_from_the_leaves_is_made_again_while_no_service_runs() {
     assert_eq!(again[0]["duplicate"], true, "{again:?}");
     assert_eq!(rig.size(), size);
     grow(&mut rig, "c");
+}
+
+#[test]
+fn a_check_and_a_backup_find_the_copy_wherever_the_service_was_started() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (here, there) = (home.path().join("here"), home.path().join("there"));
+    for folder in [&here, &there] {
+        fs::create_dir(folder).expect("a folder");
+    }
+    Start::up(&here.join("data")).run().stop();
+    // By a path that means another folder, or none, to whoever checks.
+    let mut start = Start::up(Path::new("data"));
+    start.cwd = Some(here.clone());
+    let mut service = start.run();
+    let mine = there.join("data/accounts/dev/still");
+    fs::create_dir_all(&mine).expect("a folder of somebody else's");
+    let ran = |args: &[&str]| {
+        let mut command = clean(countersign());
+        command.current_dir(&there).args(args);
+        let output = command.args(["--dir", "../here/data"]).output();
+        let output = output.expect("countersign runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+    };
+    ran(&["check"]);
+    ran(&["backup", "copy"]);
+    assert!(mine.is_dir(), "it was removed");
+    assert!(!here.join("data/accounts/dev/still").exists());
+    service.stop();
+}
+
+#[test]
+fn no_lock_is_written_through_a_link() {
+    let mut rig = Rig::up();
+    let other = rig.dir().with_extension("other");
+    fs::write(&other, "of somebody else").expect("a file");
+    let link = |name: &str| {
+        let path = rig.dir().join(name);
+        let _ = fs::remove_file(&path);
+        std::os::unix::fs::symlink(&other, path).expect("a link");
+    };
+    link("check.lock");
+    let beside = check(rig.dir(), &[]);
+    assert_eq!(beside.code, Some(2), "{}", beside.stderr);
+    fs::remove_file(rig.dir().join("check.lock")).expect("a link");
+    rig.service.stop();
+    let path = rig.dir().join("lock");
+    let _ = fs::remove_file(&path);
+    std::os::unix::fs::symlink(&other, &path).expect("a link");
+    let alone = check(rig.dir(), &[]);
+    assert_eq!(alone.code, Some(2), "{}", alone.stderr);
+    let kept = fs::read_to_string(&other).expect("a file");
+    assert_eq!(kept, "of somebody else");
+}
+
+#[test]
+fn one_account_that_does_not_open_keeps_no_other_from_a_check_or_a_backup() {
+    let site = Site::new();
+    let mut service = site.start.run();
+    for name in ["aa", "zz"] {
+        create(&site, name, &[]);
+    }
+    service.stop();
+    fs::remove_file(site.start.dir.join("accounts/aa/log.key")).expect("a key");
+    let mut start = site.start.clone();
+    start.account = "aa";
+    let mut service = start.run();
+    let said = check(&site.start.dir, &[]);
+    assert_eq!(said.code, Some(3), "{}", said.stderr);
+    assert!(said.stderr.contains("`aa`"), "{}", said.stderr);
+    let names: Vec<&str> = said
+        .reports
+        .iter()
+        .filter_map(|report| report["account"].as_str())
+        .collect();
+    assert_eq!(names, ["dev", "zz"]);
+    let to = site.path("backup");
+    let made = site.run(&["backup", &to.display().to_string()]);
+    assert_eq!(made.code, Some(1), "{}", made.stderr);
+    assert!(made.stderr.contains("`aa` is not in"), "{}", made.stderr);
+    let again = site.path("again");
+    let restored = clean(countersign())
+        .arg("restore")
+        .arg(&to)
+        .arg("--dir")
+        .arg(&again)
+        .output()
+        .expect("countersign runs");
+    assert_eq!(restored.status.code(), Some(0), "{restored:?}");
+    assert!(again.join("accounts/zz/db").is_dir() && !again.join("accounts/aa").exists());
+    let asked = site.run(&["backup", "x", "--account", "aa"]);
+    assert_eq!(asked.code, Some(3), "{}", asked.stderr);
+    service.stop();
+}
+
+#[test]
+fn a_directory_that_is_mounted_for_reading_elsewhere_is_still_in_use() {
+    use rustix::mount::{MountFlags, UnmountFlags, mount_bind, mount_remount, unmount};
+    let mut rig = Rig::up();
+    let view = rig.dir().with_extension("view");
+    fs::create_dir(&view).expect("a folder");
+    if let Err(why) = mount_bind(rig.dir(), &view) {
+        return eprintln!("SKIPPED: nothing can be mounted here ({why})");
+    }
+    let flags = MountFlags::BIND | MountFlags::RDONLY;
+    mount_remount(&view, flags, "").expect("a mount for reading");
+    let said = check(&view, &[]);
+    assert_eq!(said.code, Some(4), "{} {:?}", said.stderr, said.reports);
+    rig.service.stop();
+    check(&view, &[]).holds();
+    unmount(&view, UnmountFlags::DETACH).expect("the mount's end");
 }

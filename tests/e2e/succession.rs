@@ -8,7 +8,9 @@ use countersign_verifier::{
 use serde_json::{Value, json};
 
 use super::recovery::{Site, mirror, send, submit, writes};
-use crate::rig::{Call, JSON, Service, key, possession_of, receipt, spki, verify};
+use crate::rig::{
+    Call, JSON, Service, clean, countersign, key, possession_of, receipt, spki, verify,
+};
 
 /// What leaf 0 of an account says.
 fn opened(service: &Service, account: &str) -> Value {
@@ -170,7 +172,32 @@ fn a_successor_names_what_was_lost_and_the_old_log_never_signs_again() {
     let policy = site.start.dir.join("accounts/next/policy");
     let verified = verify(&[file], &policy, &[]);
     assert_eq!(verified.verdicts[0]["verdict"], "holds", "{verified:?}");
+    // The old one's store, whose end is lost, is looked at as it lies: beside the service and without it; and so is a backup of both.
+    let looked = |name: &str| {
+        let said = site.run(&["check"]);
+        assert_eq!(said.code, Some(0), "{}{}", said.stdout, said.stderr);
+        let (from, to) = (site.path(name), site.path(&format!("{name}-again")));
+        site.done(&["backup", &from.display().to_string()]);
+        let restored = clean(countersign())
+            .arg("restore")
+            .arg(&from)
+            .arg("--dir")
+            .arg(&to)
+            .output()
+            .expect("countersign runs");
+        let said = String::from_utf8_lossy(&restored.stderr);
+        assert_eq!(restored.status.code(), Some(0), "{said}");
+        let out = site.path(&format!("{name}-leaves")).display().to_string();
+        let exported = site.run(&["export", &out, "--account", "dev"]);
+        assert_eq!(exported.code, Some(0), "{}", exported.stderr);
+    };
+    looked("beside");
     service.stop();
+    looked("alone");
+    fs::write(site.account("succeeded.json"), "garbage").expect("a mark");
+    let said = site.run(&["check", "--account", "dev"]);
+    assert_eq!(said.code, Some(1), "{}{}", said.stdout, said.stderr);
+    assert!(said.stdout.contains("succeeded.json"), "{}", said.stdout);
 }
 
 #[test]
@@ -397,5 +424,5 @@ fn a_successor_belongs_to_the_owner_by_the_key_that_it_had_last() {
     fs::write(&head, &note).expect("a head");
     let said = begun(&["--head", &head.display().to_string()]);
     assert_eq!(said.0, spki(&owner));
-    assert!(said.1.contains("the key of leaf 0"), "{}", said.1);
+    assert!(said.1.contains("had at size 1"), "{}", said.1);
 }

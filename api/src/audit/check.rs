@@ -29,7 +29,7 @@ pub use mend::{Mended, RepairError, complete, repair};
 pub use report::Report;
 
 use super::report::{Class, Faults};
-use crate::{blobs, data_dir::AccountDir};
+use crate::{blobs, data_dir::AccountDir, succeed};
 use above::Leaves;
 use report::Looked;
 
@@ -115,7 +115,12 @@ pub fn run(plan: &Plan<'_>) -> Result<Report, CheckError> {
         }
         other => other.map_err(CheckError::Unknown)?,
     };
+    let successor = succeed::read_mark(plan.files);
+    if let Err(why) = &successor {
+        faults.add(Class::Key, None, why.clone());
+    }
     let mut leaves = Leaves::new(&vkey, faults, (snapshot, plan.live.clone()), plan.progress);
+    leaves.has_successor = matches!(successor, Ok(Some(_)));
     let found = check::run(&store, &vkey, &mut leaves).map_err(CheckError::Unknown)?;
     let whole = found.tree.is_some();
     let state = leaves.finish(whole, &mut looked);

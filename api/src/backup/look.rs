@@ -6,10 +6,10 @@ use countersign_log::{
     StoreError,
     store::{
         Head, Kept, Store as _,
-        rocks::{RocksStore, Shared},
+        rocks::{RocksStore, Rows, Shared},
     },
 };
-use countersign_verifier::leaf::Leaf;
+use countersign_verifier::leaf::{Leaf, LeafError};
 
 use crate::state::{Erased, State};
 
@@ -31,10 +31,14 @@ pub(super) struct Seen {
 /// Opens the store for reading and closes it again.
 ///
 /// # Errors
-/// What the store says; `Damaged` also for a leaf that cannot be taken in.
+/// What the store says; `Damaged` also for a leaf that cannot be taken in, `Unavailable` for one of a newer release.
 pub(super) fn look(folder: &Path, mark: &Path) -> Result<Seen, StoreError> {
     let shared = Shared::new(CACHE_BYTES, CACHE_BYTES);
     let store = RocksStore::open_behind(folder, mark, &shared, false)?;
+    // Each block: a backup of what cannot be read would be found out at the disaster.
+    for rows in Rows::ALL {
+        store.scan(rows, |_| true)?;
+    }
     let (head, _) = store.head()?;
     let snapshot = store.snapshot()?.filter(|kept| kept.size <= head.size);
     let restored = snapshot.and_then(|kept| State::from_snapshot(&kept.bytes));
@@ -45,7 +49,10 @@ pub(super) fn look(folder: &Path, mark: &Path) -> Result<Seen, StoreError> {
             let damaged = |why: String| StoreError::Damaged {
                 what: format!("leaf {index}: {why}"),
             };
-            let leaf = Leaf::parse(&leaf).map_err(|e| damaged(e.to_string()))?;
+            let leaf = Leaf::parse(&leaf).map_err(|error| match error {
+                LeafError::Newer => StoreError::Unavailable(format!("leaf {index}: {error}")),
+                error => damaged(error.to_string()),
+            })?;
             state.apply(&leaf).map_err(damaged)?;
         }
     }

@@ -9,11 +9,16 @@ use countersign_verifier::hash::{Hash, sha256};
 use serde::{Deserialize, Serialize};
 
 use super::error::{BackupError, file, place};
-use crate::data_dir::{DataDir, is_account_name};
+use crate::{
+    data_dir::{DataDir, is_account_name},
+    files,
+};
 
 /// The one format there is.
 pub const FORMAT: &str = "countersign.backup/1";
 const FORMATS: &str = "countersign.backup/";
+/// The largest that is read: some 200 bytes a file.
+const BYTES_MAX: u64 = 1 << 30;
 
 /// What lies in an account's folder and is no secret; the first of them must.
 pub(super) const PUBLIC: [&str; 5] = [
@@ -44,6 +49,9 @@ pub struct Manifest {
     pub release: String,
     /// Whether the private keys and tokens are in it.
     pub with_keys: bool,
+    /// The secrets of the directory itself that were there and are not in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// The accounts, by name.
     pub accounts: Vec<AccountRow>,
     /// All files but this one.
@@ -103,7 +111,7 @@ impl Manifest {
     /// `Place` where there is none, `Malformed`, `Newer`.
     pub fn read(folder: &Path) -> Result<(Manifest, Hash), BackupError> {
         let path = DataDir::new(folder).backup_json();
-        let bytes = match std::fs::read(&path) {
+        let bytes = match files::read_plain(&path, BYTES_MAX) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 let why = "no backup: there is no backup.json in it, which is written last";
                 return Err(place(folder, why));
@@ -130,7 +138,7 @@ impl Manifest {
 
     /// Whether each account and each file is named once, and each file is one that a backup has: nothing is ever written elsewhere
     /// than a data directory has it.
-    fn consistent(&self) -> Result<(), String> {
+    pub(super) fn consistent(&self) -> Result<(), String> {
         let mut names = BTreeSet::new();
         for row in &self.accounts {
             if !is_account_name(&row.name) || !names.insert(row.name.as_str()) {
@@ -142,6 +150,12 @@ impl Manifest {
         }
         let mut paths = BTreeSet::new();
         for row in &self.files {
+            if !self.with_keys && is_secret(&row.path) {
+                return Err(format!(
+                    "the file {:?}: it says that no secret is in it",
+                    row.path
+                ));
+            }
             if !is_ours(&row.path, &names) || !paths.insert(row.path.as_str()) {
                 return Err(format!("the file {:?}", row.path));
             }
@@ -174,6 +188,20 @@ impl Manifest {
     }
 }
 
+/// Whether a file is one that only a backup with keys has.
+fn is_secret(path: &str) -> bool {
+    TOKENS.contains(&path)
+        || path
+            .rsplit('/')
+            .next()
+            .is_some_and(|file| KEYS.contains(&file))
+}
+
+/// Whether a file of `policy.d` is the policy of an era.
+pub(super) fn is_policy(file: &str) -> bool {
+    file.strip_suffix(".policy").is_some_and(is_size)
+}
+
 /// Whether a backup of these accounts may have a file there.
 fn is_ours(path: &str, names: &BTreeSet<&str>) -> bool {
     if path == SETTINGS || TOKENS.contains(&path) {
@@ -187,8 +215,8 @@ fn is_ours(path: &str, names: &BTreeSet<&str>) -> bool {
     let parts: Vec<&str> = parts.collect();
     match parts[..] {
         [file] => file == "published" || PUBLIC.contains(&file) || KEYS.contains(&file),
-        ["policy.d", file] => file.strip_suffix(".policy").is_some_and(is_size),
-        ["db", file] => is_plain(file),
+        ["policy.d", file] => is_policy(file),
+        ["db", file] => is_table(file),
         ["blobs", folder, file] => Hash::from_hex(file).is_ok_and(|_| file[..2] == *folder),
         _ => false,
     }
@@ -199,10 +227,18 @@ fn is_size(text: &str) -> bool {
         .is_ok_and(|size| size.to_string() == text)
 }
 
-/// A name as RocksDB gives them.
-fn is_plain(name: &str) -> bool {
-    let fits = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-    !name.is_empty() && !name.starts_with('.') && name.bytes().all(fits)
+/// Whether a file of `db` is one that RocksDB reads.
+pub(super) fn is_table(file: &str) -> bool {
+    let numbered = |text: Option<&str>| {
+        text.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    ["CURRENT", "IDENTITY"].contains(&file)
+        || [".sst", ".log"]
+            .iter()
+            .any(|kind| numbered(file.strip_suffix(kind)))
+        || ["MANIFEST-", "OPTIONS-"]
+            .iter()
+            .any(|kind| numbered(file.strip_prefix(kind)))
 }
 
 #[cfg(test)]
@@ -240,6 +276,11 @@ mod tests {
             "accounts//policy",
             "accounts/dev/db/..",
             "accounts/dev/db/a/b",
+            "accounts/dev/db/.nfs000012",
+            "accounts/dev/db/000012.sst~",
+            "accounts/dev/db/.sst",
+            "accounts/dev/db/LOCK",
+            "accounts/dev/policy.d/0.policy~",
             "accounts/dev/db/",
             "accounts/dev/policy.d/00.policy",
             "accounts/dev/policy.d/../x",
@@ -282,6 +323,7 @@ mod tests {
             made_at: "2026-11-29T13:00:00.000Z".into(),
             release: "1".into(),
             with_keys: false,
+            left_out: Vec::new(),
             accounts: vec![AccountRow {
                 name: "dev".into(),
                 origin: "localhost/dev".into(),
@@ -303,6 +345,15 @@ mod tests {
             let said = read().unwrap_err().to_string();
             assert!(said.contains(word), "{said}");
         };
+        // Who adds a token adds one that he knows.
+        for secret in ["owner.token", "owner.key", "accounts/dev/log.key"] {
+            let mut with = whole.clone();
+            with.files.push(row(secret));
+            says(&with, "no secret");
+            with.with_keys = true;
+            std::fs::write(dir.path().join("backup.json"), with.to_json()).unwrap();
+            assert!(read().is_ok(), "{secret}");
+        }
         let mut twice = whole.clone();
         twice.files.push(row("accounts/dev/policy"));
         says(&twice, "the file \"accounts/dev/policy\"");

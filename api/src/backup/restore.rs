@@ -298,6 +298,12 @@ fn missing(staged: &DataDir, manifest: &Manifest) -> Vec<Missing> {
             }
         }
     }
+    if !staged.owner_key().exists() && manifest.left_out.iter().any(|name| name == "owner.key") {
+        found.push(Missing {
+            file: "owner.key".into(),
+            why: "the owner's private key, which lay beside the log: without it nobody enrols, revokes or sets anything",
+        });
+    }
     if !staged.owner_token().exists() {
         found.push(Missing {
             file: "owner.token".into(),

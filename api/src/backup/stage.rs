@@ -30,13 +30,15 @@ impl Stage {
     pub fn begin(at: &Path, what: &str) -> Result<Stage, BackupError> {
         let target = resolved(at)?;
         free(&target)?;
-        // OK because what is resolved and has no name is the root, which is not empty.
-        let name = target
-            .file_name()
-            .expect("Stage::begin: a name")
-            .to_string_lossy();
-        let path = target.with_file_name(format!(".countersign-{what}-{name}"));
+        let path = path_for(&target, what);
         match fs::symlink_metadata(&path) {
+            // What a restore left has none.
+            Ok(_) if what == "restore" && path.join("backup.json").exists() => {
+                return Err(place(
+                    &path,
+                    "in the way: it is a backup, and is not removed",
+                ));
+            }
             Ok(left) if left.is_dir() => {
                 let _held = locked(&path)?;
                 fs::remove_dir_all(&path).map_err(file(&path))?;
@@ -96,6 +98,13 @@ impl Stage {
         sync_dir(parent).map_err(file(parent))?;
         Ok(self.place.clone())
     }
+}
+
+/// Where the folder for this place is made.
+fn path_for(target: &Path, what: &str) -> PathBuf {
+    // What is resolved and has no name is the root, which is not empty.
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    target.with_file_name(format!(".countersign-{what}-{name}"))
 }
 
 impl Drop for Stage {

@@ -95,11 +95,11 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
             .collect(),
         ..Report::default()
     };
-    report.compare(0, 0, 2, Want::Nothing);
+    report.compare(0, 0, 2, Want::AtMost(OF_THE_SIGNATURES));
     report.compare(0, 1, 2, Want::Nothing);
-    report.notes.push(format!(
-        "wanted: the audit in at most {OF_THE_SIGNATURES} times the time of the signatures; the server of the second side has the same processors"
-    ));
+    report
+        .notes
+        .push("the server of the second side has the same processors".into());
     Ok(report)
 }
 

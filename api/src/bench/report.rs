@@ -42,6 +42,8 @@ pub struct Side {
 pub enum Want {
     /// This or more.
     AtLeast(f64),
+    /// This or less.
+    AtMost(f64),
     /// Nothing is promised.
     Nothing,
 }
@@ -55,6 +57,16 @@ pub struct Ratio {
     /// The smallest and the largest of the single rounds.
     rounds: (f64, f64),
     want: Want,
+}
+
+impl Ratio {
+    fn is_reached(&self) -> bool {
+        match self.want {
+            Want::AtLeast(want) => self.value >= want,
+            Want::AtMost(want) => self.value <= want,
+            Want::Nothing => true,
+        }
+    }
 }
 
 impl Report {
@@ -136,17 +148,16 @@ impl Report {
                 "{}: {of} is {:.2} times {over} (single rounds {low:.2} to {high:.2})",
                 ratio.figure, ratio.value
             );
-            if let Want::AtLeast(want) = ratio.want {
-                let _ = write!(
-                    out,
-                    "; wanted at least {want:.2}: {}",
-                    if ratio.value >= want {
-                        "reached"
-                    } else {
-                        "missed"
-                    }
-                );
-            }
+            let reached = if ratio.is_reached() {
+                "reached"
+            } else {
+                "missed"
+            };
+            let _ = match ratio.want {
+                Want::AtLeast(want) => write!(out, "; wanted at least {want:.2}: {reached}"),
+                Want::AtMost(want) => write!(out, "; wanted at most {want:.2}: {reached}"),
+                Want::Nothing => Ok(()),
+            };
             out.push('\n');
         }
         for note in &self.notes {
@@ -174,7 +185,8 @@ impl Report {
         };
         let ratio = |ratio: &Ratio| {
             let want = match ratio.want {
-                Want::AtLeast(want) => json!({"at_least": want, "reached": ratio.value >= want}),
+                Want::AtLeast(want) => json!({"at_least": want, "reached": ratio.is_reached()}),
+                Want::AtMost(want) => json!({"at_most": want, "reached": ratio.is_reached()}),
                 Want::Nothing => Value::Null,
             };
             let (of, over) = &ratio.over;

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use countersign_log::StoreError;
 use countersign_verifier::leaf::Millis;
@@ -17,7 +17,10 @@ use super::{
     out::{Out, note},
     place::DirArg,
 };
-use crate::backup::{Backup, BackupError, Made};
+use crate::{
+    backup::{Backup, BackupError, Made},
+    data_dir::DataDir,
+};
 
 /// Make a backup of a data directory, also while its service writes
 ///
@@ -54,8 +57,9 @@ second history of what it forgot.
 
 Exit codes:
   0  the backup is there
-  1  an account is damaged and there is no backup, or a body beside a log is
-     damaged and there is one without it; both are named
+  1  an account or a body beside a log is damaged, or an account cannot be
+     copied: each is named, and the backup is there without it; there is none
+     where no account is left, or where that account was asked for
   2  wrong usage, or a place or file that cannot be used: nothing was made
   3  cannot tell: of a newer release, or the service does not answer
   4  the directory is in use, and its service cannot be asked
@@ -75,31 +79,31 @@ pub fn run(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     let made_at = Millis(now_s().unwrap_or(0).saturating_mul(1_000)).to_string();
     let begun = Backup::begin(&dir, &args.dest, (args.with_keys, made_at));
     let mut backup = begun.map_err(told)?;
+    let mut without = Vec::new();
     for name in &names {
-        let files = dir.account(name);
-        let (db, mark) = (files.db(), files.tidemark());
-        // Nobody opens the store of a log that has a successor.
-        let copy = match &holds {
-            Holds::Service(_) if !files.succeeded().exists() => Some(copied(&dir, name)?.0),
-            Holds::Service(_) | Holds::Rest(_) => None,
+        let Err(error) = take(&mut backup, &dir, &holds, name) else {
+            continue;
         };
-        let bar = Bar::bytes();
-        let progress = |done: u64, all: u64| bar.at(done, all);
-        let taken = match &copy {
-            Some(copy) => backup.account(name, (&copy.db(), &copy.mark()), &progress),
-            None => backup.account(name, (&db, &mark), &progress),
-        };
-        bar.end();
-        taken.map_err(told)?;
+        // One that cannot be copied keeps no other from it, unless it was asked for.
+        if args.account.contains(name) || names.len() == 1 {
+            return Err(error);
+        }
+        note(format_args!(
+            "countersign: account `{name}` is not in the backup: {error:#}"
+        ));
+        without.push(name.clone());
+    }
+    if without.len() == names.len() {
+        bail!("no account could be copied: there is no backup");
     }
     let made = backup.finish().map_err(told)?;
     let mut out = Out::stdout();
     let written = match args.json {
-        true => out.line(to_json(&made)),
+        true => out.line(to_json(&made, &without)),
         false => out.bytes(to_lines(&made).as_bytes()),
     };
     written.context("standard output")?;
-    if made.left_out.is_empty() {
+    if made.left_out.is_empty() && without.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
     for body in &made.left_out {
@@ -108,6 +112,25 @@ pub fn run(args: &BackupArgs) -> anyhow::Result<ExitCode> {
         ));
     }
     Ok(ExitCode::from(REFUSED))
+}
+
+/// Takes an account in: beside a service a copy that it makes.
+fn take(backup: &mut Backup<'_>, dir: &DataDir, holds: &Holds, name: &str) -> anyhow::Result<()> {
+    let files = dir.account(name);
+    let (db, mark) = (files.db(), files.tidemark());
+    // Nobody opens the store of a log that has a successor.
+    let copy = match holds {
+        Holds::Service(_) if !files.succeeded().exists() => Some(copied(dir, name)?.0),
+        Holds::Service(_) | Holds::Rest(_) => None,
+    };
+    let bar = Bar::bytes();
+    let progress = |done: u64, all: u64| bar.at(done, all);
+    let taken = match &copy {
+        Some(copy) => backup.account(name, (&copy.db(), &copy.mark()), &progress),
+        None => backup.account(name, (&db, &mark), &progress),
+    };
+    bar.end();
+    taken.map_err(told)
 }
 
 /// What an error ends the process with.
@@ -128,7 +151,7 @@ pub fn told(error: BackupError) -> anyhow::Error {
     Fail { code, message }.into()
 }
 
-fn to_json(made: &Made) -> Value {
+fn to_json(made: &Made, without: &[String]) -> Value {
     let accounts = made.manifest.accounts.iter().map(|row| {
         json!({
             "name": row.name,
@@ -147,6 +170,7 @@ fn to_json(made: &Made) -> Value {
         "bytes": made.manifest.bytes(),
         "accounts": accounts.collect::<Value>(),
         "left_out": made.left_out,
+        "accounts_left_out": without,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    io::ErrorKind,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -12,13 +13,21 @@ use countersign_log::StoreError;
 use countersign_verifier::verdict::Outcome;
 
 use super::{
-    Fail, REFUSED, UNKNOWN, UNUSABLE, audit::now_s, bar::Bar, block_on, evidence::worst,
-    local::IN_USE, out::Out, place::DirArg,
+    Fail, REFUSED, UNKNOWN, UNUSABLE,
+    audit::now_s,
+    bar::Bar,
+    block_on,
+    evidence::worst,
+    exit_code,
+    local::IN_USE,
+    out::{Out, note},
+    place::DirArg,
 };
 use crate::{
     audit::check::{self, CheckError, Live, Plan, Report},
     client::{ClientError, Still, admin_still},
     data_dir::{AccountDir, DataDir, Held, LockError},
+    files,
 };
 
 /// Recompute the accounts of a data directory from their leaves, and name whatever does not follow from them
@@ -88,18 +97,29 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let dir = args.dir.open();
     let names = account_names(&dir, args.account.as_slice())?;
     let held = hold(&dir, args.repair)?;
-    let codes: anyhow::Result<Vec<u8>> = names
+    let of = |name: &String| match &held {
+        Holds::Service(_) if !dir.account(name).succeeded().exists() => beside(args, &dir, name),
+        // Nobody opens the store of a log that has a successor.
+        Holds::Service(_) | Holds::Rest(_) => {
+            let files = dir.account(name);
+            let (db, mark) = (files.db(), files.tidemark());
+            one(args, name, &files, (&db, &mark), None)
+        }
+    };
+    if let [name] = names.as_slice() {
+        return of(name).map(ExitCode::from);
+    }
+    // One that cannot be looked at keeps no other from it.
+    let codes: Vec<u8> = names
         .iter()
-        .map(|name| match &held {
-            Holds::Rest(_) => {
-                let files = dir.account(name);
-                let (db, mark) = (files.db(), files.tidemark());
-                one(args, name, &files, (&db, &mark), None)
-            }
-            Holds::Service(_) => beside(args, &dir, name),
+        .map(|name| {
+            of(name).unwrap_or_else(|error| {
+                note(format_args!("countersign: account `{name}`: {error:#}"));
+                exit_code(&error)
+            })
         })
         .collect();
-    Ok(ExitCode::from(worst(&codes?)))
+    Ok(ExitCode::from(worst(&codes)))
 }
 
 /// The accounts of a directory, or those of them that were asked for: at least one.
@@ -120,27 +140,35 @@ pub(super) fn account_names(dir: &DataDir, asked: &[String]) -> anyhow::Result<V
 
 /// Who has the directory.
 pub(super) enum Holds {
-    /// Nobody else, as long as this lives; where nothing can be written, nobody at all can.
-    Rest(#[expect(dead_code, reason = "held, not read")] Option<Held>),
+    /// Nobody else, as long as this lives.
+    Rest(#[expect(dead_code, reason = "held, not read")] Held),
     /// A service; and nobody else has it copy a store meanwhile.
     Service(#[expect(dead_code, reason = "held, not read")] File),
 }
 
 /// Finds out who has the directory, and takes it where nobody does.
 pub(super) fn hold(dir: &DataDir, repair: bool) -> anyhow::Result<Holds> {
-    match dir.lock() {
-        Ok(held) => Ok(Holds::Rest(Some(held))),
-        Err(LockError::Io { source, .. })
-            if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem && !repair =>
-        {
-            Ok(Holds::Rest(None))
-        }
+    let taken = match repair {
+        true => dir.lock(),
+        false => dir.lock_to_read(),
+    };
+    match taken {
+        Ok(held) => Ok(Holds::Rest(held)),
         Err(error @ LockError::InUse { .. }) if repair => Err(in_use(format!(
             "{error}: stop it first, --repair writes where nobody else does"
         ))),
-        Err(LockError::InUse { .. }) => {
+        Err(error @ LockError::InUse { .. }) => {
             let path = dir.root().join("check.lock");
-            let file = File::create(&path).with_context(|| path.display().to_string())?;
+            let opened = files::lock_file(&path);
+            if opened
+                .as_ref()
+                .is_err_and(|e| e.kind() == ErrorKind::ReadOnlyFilesystem)
+            {
+                return Err(in_use(format!(
+                    "{error}, and nothing can be written here: ask where it is served"
+                )));
+            }
+            let file = opened.with_context(|| path.display().to_string())?;
             if file.try_lock().is_err() {
                 let message = format!("{}: another check or backup is under way", path.display());
                 return Err(in_use(message));
@@ -180,7 +208,11 @@ pub(super) fn copied(dir: &DataDir, name: &str) -> anyhow::Result<(Copy, Live)> 
         }
         _ => error,
     })?;
-    let folder = Copy(PathBuf::from(&still.folder));
+    // Where it is made is known: what an answer says decides over no folder of this machine.
+    let folder = Copy(dir.account(name).still());
+    if !fs::symlink_metadata(&folder.0).is_ok_and(|of| of.is_dir()) {
+        bail!("{}: the service has made no copy there", folder.0.display());
+    }
     let live = Live {
         size: still.size,
         sha256: still.state_sha256,

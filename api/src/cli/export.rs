@@ -9,7 +9,6 @@ use std::{
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use countersign_verifier::{command::read_policy, policy::Eras, verdict::Status};
-use serde_json::Value;
 
 use super::{
     Fail, REFUSED, UNKNOWN,
@@ -21,7 +20,7 @@ use super::{
     place::DirArg,
 };
 use crate::{
-    data_dir::AccountDir,
+    account,
     export::{self, ExportError, Plan},
     foreign::Foreign,
 };
@@ -129,19 +128,13 @@ fn source(args: &ExportArgs) -> anyhow::Result<(Foreign, PathBuf)> {
         Some(policy) => policy.clone(),
         None => files.policy_for_verifiers(),
     };
-    if !is_public(&files) {
+    if !account::is_public(&files) {
         out::note(format_args!(
             "account {name} is private: whoever can read {} can read all of its leaves",
             args.dest.display()
         ));
     }
     Ok((reading.open_account(&dir, name)?, policy))
-}
-
-fn is_public(files: &AccountDir) -> bool {
-    let about = fs::read(files.about()).unwrap_or_default();
-    let about: Value = serde_json::from_slice(&about).unwrap_or_default();
-    about["public"] == true
 }
 
 fn one(

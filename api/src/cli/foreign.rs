@@ -92,7 +92,11 @@ impl ReadingArgs {
     /// Opens an account's log: from the service that runs on the directory, or where none does out of the store, read only.
     pub fn open_account(&self, dir: &DataDir, account: &str) -> anyhow::Result<Foreign> {
         let files = dir.account(account);
-        let running = match (dir.lock(), dir.running()) {
+        if files.succeeded().exists() {
+            // Nobody opens the store of a log that has a successor.
+            return Foreign::stored(&files, None).map_err(explain);
+        }
+        let running = match (dir.lock_to_read(), dir.running()) {
             (Ok(held), _) => return Foreign::stored(&files, Some(held)).map_err(explain),
             (Err(LockError::InUse { .. }), Some(running)) => running,
             (Err(error @ LockError::InUse { .. }), None) => {
@@ -102,12 +106,6 @@ impl ReadingArgs {
                     message,
                 }
                 .into());
-            }
-            // Where nothing can be written, no service can run either.
-            (Err(LockError::Io { source, .. }), _)
-                if source.kind() == io::ErrorKind::ReadOnlyFilesystem =>
-            {
-                return Foreign::stored(&files, None).map_err(explain);
             }
             // A service may run there, whose lock is not for this user to try.
             (Err(LockError::Io { source, .. }), Some(running))

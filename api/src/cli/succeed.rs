@@ -91,11 +91,11 @@ pub fn run(args: &SucceedArgs) -> anyhow::Result<ExitCode> {
     if let Some(why) = &begun.nothing {
         note(format_args!("none are counted: {why}"));
     }
-    if begun.owner_untold {
-        note(
-            "the leaves of the old log cannot be read, so its owner is taken to have the key of leaf 0; where that was rotated, whoever has \
-             it now owns the new log",
-        );
+    if let Some(until) = begun.owner_until {
+        note(format_args!(
+            "the owner's key is the one that it had at size {until}, where the leaves that can be read end: if it was rotated later, whoever has \
+             that old key owns the new log. Then begin again with --owner, under another name"
+        ));
     }
     note(format_args!(
         "account `{}` never signs again. Give verifiers the new policy, and have witnesses that are not this directory's own add the new \

@@ -4,6 +4,7 @@ mod broken;
 mod ears;
 
 use std::{
+    fs::{File, TryLockError},
     path::{Path, PathBuf},
     process::ExitCode,
     thread,
@@ -20,9 +21,12 @@ use super::{
     audit::now_s,
     exit_code,
     foreign::{LogArg, explain},
-    keys, out,
+    keys,
+    local::IN_USE,
+    out,
 };
 use crate::{
+    files,
     foreign::Foreign,
     monitor::{Monitor, Plan, Trouble, Undelivered, Watched, Webhook},
     state::identity::is_name,
@@ -108,6 +112,7 @@ Exit codes:
   2  wrong usage; a file, policy or position that cannot be used: a lost
      position is never taken for nothing new
   3  with --once: the log is not reached or stale, or an alert not delivered
+  4  another watch goes by the same position
 
 Examples:
   countersign watch https://log.example.com/log/main --policy policy \\
@@ -135,13 +140,24 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
         state: args.state.clone(),
         from: args.from,
     };
+    // Of two that write one position, one would pass what only the other has told.
+    let _alone = args.state.as_deref().map(alone).transpose()?;
     let mut monitor = Monitor::new(plan)?;
     let attempts = args.once.then_some(ATTEMPTS);
     let mut ears = Ears::new(args.json, webhook(args)?, attempts);
-    let (mut log, mut said) = (None, None);
+    let (mut log, mut said, mut first) = (None, None, true);
     loop {
         match step(args, &mut monitor, &mut log, &mut ears) {
             Ok(()) => {
+                // A name that is misspelled is heard of by nobody, for ever.
+                if std::mem::take(&mut first) {
+                    for name in monitor.unknown_names() {
+                        out::note(format_args!(
+                            "countersign: nobody is called `{name}` in the first {} leaves: it is watched for all the same",
+                            monitor.done()
+                        ));
+                    }
+                }
                 if said.take().is_some() {
                     out::note("the log is followed again");
                 }
@@ -167,6 +183,23 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
             }
         }
         thread::sleep(args.interval);
+    }
+}
+
+/// Takes the position for this process.
+fn alone(state: &Path) -> anyhow::Result<File> {
+    let mut name = state.as_os_str().to_owned();
+    name.push(".lock");
+    let path = PathBuf::from(name);
+    let file = files::lock_file(&path).with_context(|| path.display().to_string())?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let message = format!("{}: another watch goes by this position", state.display());
+            let code = IN_USE;
+            Err(Fail { code, message }.into())
+        }
+        Err(TryLockError::Error(e)) => Err(e).with_context(|| path.display().to_string()),
     }
 }
 

@@ -15,8 +15,6 @@ use super::{
 /// A copy of an account's store that a running service has made.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Still {
-    /// The folder that holds it: `db`, and `published`, the mark beside it. Whoever asked removes it.
-    pub folder: String,
     /// Leaves that the state of the service reflected, all of which are in the copy.
     pub size: u64,
     /// SHA-256 of that state's bytes, in lowercase hexadecimal.

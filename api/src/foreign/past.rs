@@ -39,6 +39,10 @@ pub fn past(log: &Foreign, old: u64, size: u64, root: &Hash) -> Result<Past, For
     let fetching = Fetching::of(log, size);
     let prove = || {
         let earlier = Prover::new(&fetching, old).root()?;
+        if old == 0 {
+            // The empty tree is a part of every other, without a proof: that anything of the larger one is served is asked for all the same.
+            Prover::new(&fetching, 1).root()?;
+        }
         Ok((earlier, Prover::new(&fetching, size).consistency(old)?))
     };
     let (earlier, proof) = prove().map_err(|error: StoreError| fetching.error(&error))?;

@@ -91,6 +91,14 @@ impl Monitor {
         self.kept.as_ref().map_or(0, |kept| kept.read.size())
     }
 
+    /// The names that are watched for, and that no leaf read so far gives to anybody.
+    #[must_use]
+    pub fn unknown_names(&self) -> Vec<&str> {
+        let names = self.kept.iter().flat_map(|kept| &kept.learned.names);
+        let unknown = names.filter(|(_, id)| id.is_none());
+        unknown.map(|(name, _)| name.as_str()).collect()
+    }
+
     /// Follows the log up to its newest head. `place` is where it is read, for the files that are kept of it.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use countersign_verifier::{
 use super::{Class, Found, faults::Faults};
 use crate::store::{
     Head, Kept, Store, StoreError,
-    rocks::{RocksStore, Rows},
+    rocks::{RocksStore, Row, Rows},
 };
 
 /// What is known to have left the process.
@@ -44,7 +44,23 @@ pub(super) fn read(store: &RocksStore, faults: &mut Faults) -> Result<Heads, Sto
     taken(store.signed(), "a signed checkpoint")?;
     taken(store.ahead().map(Vec::from_iter), AHEAD)?;
     // Also those that nobody asks for: a disk that changed them may change others.
-    match store.scan(Rows::Meta, |_| true) {
+    let mut stranger = None;
+    let scanned = store.scan(Rows::Meta, |row| {
+        if let Row::Odd(key) = row {
+            stranger.get_or_insert_with(|| String::from_utf8_lossy(key).into_owned());
+        }
+        true
+    });
+    match scanned {
+        Err(StoreError::Damaged { what }) => faults.add(Class::Head, None, what),
+        other => other?,
+    }
+    if let Some(key) = stranger {
+        let what = format!("a row that no log has: {key:?}");
+        faults.add(Class::Head, None, what);
+    }
+    // What a start would refuse.
+    match store.migrating() {
         Err(StoreError::Damaged { what }) => faults.add(Class::Head, None, what),
         other => other?,
     }
@@ -71,7 +87,7 @@ impl Heads {
         &self,
         vkey: &VerifierKey,
         roots: &BTreeMap<u64, Hash>,
-        leaves_hold: bool,
+        (leaves_hold, has_successor): (bool, bool),
         (found, faults): (&Found, &mut Faults),
     ) -> bool {
         let (head, whole) = (found.head, found.tree.is_some());
@@ -112,6 +128,7 @@ impl Heads {
                         of.size, of.root
                     ),
                 ),
+                None if of.size > head.size && has_successor => continue,
                 None if of.size > head.size => {
                     let what = format!("of size {}, and the store ends at {}", of.size, head.size);
                     add(name, what);

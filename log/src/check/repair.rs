@@ -57,7 +57,12 @@ impl From<StoreError> for Cut {
 pub fn run(store: &RocksStore, keys: bool, above: &mut dyn Above) -> Result<Repaired, StoreError> {
     let (head, _) = store.head()?;
     let mut done = Repaired::default();
-    for of in Derived::ALL {
+    // Where lookup keys cannot be made, those that can still be read are better than none.
+    for of in Derived::ALL
+        .iter()
+        .copied()
+        .filter(|of| keys || *of == Derived::Tiles)
+    {
         match store.scan(of.rows(), |_| true) {
             Err(StoreError::Damaged { .. }) => begin_again(store, of, &mut done)?,
             other => other?,

@@ -134,6 +134,23 @@ impl Rig {
     }
 }
 
+/// Of a log that another one goes on from.
+struct Succeeded;
+
+impl Above for Succeeded {
+    fn take(&mut self, first: u64, leaves: &[Vec<u8>]) -> Vec<Option<Known>> {
+        Plain.take(first, leaves)
+    }
+
+    fn again(&mut self) {}
+
+    fn progress(&self, _: u64, _: u64) {}
+
+    fn has_successor(&self) -> bool {
+        true
+    }
+}
+
 #[test]
 fn a_sound_store_has_no_fault() {
     let rig = Rig::new();
@@ -273,7 +290,21 @@ fn heads() {
     };
     rig.store.keep_ahead(&kept(&rig.signer, beyond)).unwrap();
     rig.has(Class::Head, None, "the store ends at 600");
+    let found = run(&rig.store, rig.signer.vkey(), &mut Succeeded).unwrap();
+    assert_eq!(
+        found.faults,
+        [],
+        "what is lost is named by the log that goes on"
+    );
     rig.store.damage(None, b"ahead", None);
+    for (row, word) in [
+        (&b"stranger"[..], "a row that no log has"),
+        (b"migrating", "a change of format"),
+    ] {
+        meta(row, b"x");
+        rig.has(Class::Head, None, word);
+        rig.store.damage(None, row, None);
+    }
     rig.store.mark(&beyond).unwrap();
     rig.has(Class::Head, None, "the mark of what was published");
     assert!(rig.check().contradicted);

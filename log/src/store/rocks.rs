@@ -2,7 +2,7 @@
 //!
 //! | column family | key | value |
 //! |---|---|---|
-//! | default | `format`, `migrating`, `head`, `snapshot-parts`, `snapshot/…`, `published`, `signed/<size>` | see `meta` below |
+//! | default | `format`, `migrating`, `head`, `snapshot-parts`, `snapshot/…`, `published`, `ahead`, `signed/<size>` | see `meta` below |
 //! | entries | index, u64 big-endian | the leaf |
 //! | tiles | level, then index, u64 big-endian | 8,192 bytes |
 //! | unique | name space, 16 bytes of a hash | index |

@@ -77,8 +77,13 @@ impl Tidemark {
             Err(e) => return Err(failed(e)),
         };
         let mut bytes = [0; 2 * SLOT];
-        file.read_exact_at(&mut bytes, 0)
-            .map_err(|e| damaged(e.to_string()))?;
+        match file.read_exact_at(&mut bytes, 0) {
+            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
+                let why = "the mark of the largest published head is cut short, or empty";
+                return Err(damaged(why.into()));
+            }
+            other => other.map_err(failed)?,
+        }
         let slots = [decode(&bytes[..SLOT]), decode(&bytes[SLOT..])];
         if slots == [None, None] && bytes != [0; 2 * SLOT] {
             return Err(damaged("neither half can be read".into()));

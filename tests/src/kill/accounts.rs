@@ -107,9 +107,10 @@ impl Names {
             true => self.sure.push(beside.name),
             false => self.unsure.push(beside.name),
         }
-        // A check may not come to its end; of what is whole it never says that it is not.
+        // A check may not come to its end (3, 4); of what is whole it never says that it is not.
         let checked = beside.check.and_then(|c| end(c, random.below(2) == 0));
-        assert_ne!(checked, Some(1), "a check found fault with a copy");
+        let known = matches!(checked, None | Some(0 | 3 | 4));
+        assert!(known, "a check of a copy ended with {checked:?}");
         if let Some((to, child)) = beside.backup {
             let made = end(child, random.below(2) == 0);
             // It has its name once it is whole, and no sooner; by then the kill may have come before its last word.

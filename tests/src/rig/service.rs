@@ -22,6 +22,8 @@ pub struct Start {
     pub dir: PathBuf,
     /// What a client trusts, where the service speaks TLS.
     pub trust: Option<Arc<rustls::ClientConfig>>,
+    /// Where it is started, which its directory may be named from.
+    pub cwd: Option<PathBuf>,
     /// With three witnesses, not by `--no-witnesses`.
     pub witnesses: bool,
     /// The command that serves: `up`, or `serve` with what follows it.
@@ -73,6 +75,7 @@ impl Start {
             dir: dir.to_owned(),
             trust: None,
             witnesses: false,
+            cwd: None,
             verb: &["up"],
             account: "dev",
             more: Vec::new(),
@@ -101,7 +104,11 @@ impl Start {
 
     /// Where its standard error goes: beside the directory.
     pub fn log(&self) -> PathBuf {
-        self.dir.with_extension("stderr")
+        let dir = match &self.cwd {
+            Some(cwd) => cwd.join(&self.dir),
+            None => self.dir.clone(),
+        };
+        dir.with_extension("stderr")
     }
 
     fn spawn(&self) -> Child {
@@ -113,6 +120,7 @@ impl Start {
             .args((self.verb == ["up"] && !self.witnesses).then_some("--no-witnesses"))
             .args(&self.more)
             .envs(self.variables.iter().cloned())
+            .current_dir(self.cwd.as_deref().unwrap_or(Path::new(".")))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(stderr)

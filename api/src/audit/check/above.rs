@@ -34,6 +34,8 @@ pub(super) struct Leaves<'a> {
     /// Once all of it was judged: what the leaves are found by, and no more.
     again: Option<Keys<'a>>,
     progress: &'a dyn Fn(u64, u64),
+    /// Whether the account is marked as one that another goes on from.
+    pub(super) has_successor: bool,
 }
 
 impl<'a> Leaves<'a> {
@@ -53,6 +55,7 @@ impl<'a> Leaves<'a> {
             compared: Vec::new(),
             again: None,
             progress,
+            has_successor: false,
         }
     }
 
@@ -155,6 +158,10 @@ impl Above for Leaves<'_> {
             self.faults.add(Class::Key, Some(index), why);
         }
         known
+    }
+
+    fn has_successor(&self) -> bool {
+        self.has_successor
     }
 
     fn again(&mut self) {

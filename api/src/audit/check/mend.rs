@@ -50,8 +50,7 @@ pub enum RepairError {
 /// # Errors
 /// What the system says.
 pub fn complete(plan: &Plan<'_>) -> Result<(), StoreError> {
-    let (folder, _) = plan.store;
-    match RocksStore::complete(folder, &Shared::new(CACHE_BYTES, CACHE_BYTES)) {
+    match RocksStore::complete(plan.store, &Shared::new(CACHE_BYTES, CACHE_BYTES)) {
         // Whatever is wrong with it is for the check to say.
         Err(StoreError::Damaged { .. }) => Ok(()),
         other => other.map(drop),

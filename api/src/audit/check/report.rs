@@ -140,7 +140,8 @@ pub struct Report {
 /// Why nothing is made of leaves that may not be those that were committed.
 const NO_GROUND: &str = "the leaves are not known to be those that were committed, so nothing is made of them: bring them back \
                          (`countersign recover`), or put back a copy that is whole";
-const UNOPENED: &str = "the store does not open: put back a copy that is whole";
+const UNOPENED: &str = "the store, or the mark beside it, cannot be opened: docs/operate/disaster.md says what there is to do (`countersign recover`)";
+const NOTHING: &str = "none of this follows from the leaves: docs/operate/disaster.md says what there is to do (`countersign recover`)";
 
 impl Report {
     pub(super) fn new(looked: Looked, faults: Faults) -> Report {
@@ -164,7 +165,11 @@ impl Report {
             repairable: if looked.leaves_hold { derived } else { 0 },
             keys_told: looked.keys_untold.is_none(),
             snapshot_wrong,
-            refused: (derived > 0 && !looked.leaves_hold).then_some(NO_GROUND),
+            refused: match (derived, fault_count) {
+                (_, 0) => None,
+                (0, _) => Some(NOTHING),
+                _ => (!looked.leaves_hold).then_some(NO_GROUND),
+            },
             mended: None,
         }
     }

@@ -42,7 +42,6 @@ fn copy(account: &Account) -> Result<Value, String> {
     let copied = account.copy_store(&folder.join("db"));
     copied.map_err(|e| format!("{}: {e}", folder.display()))?;
     Ok(json!({
-        "folder": folder,
         "size": state.size,
         "state_sha256": sha256(&state.to_snapshot()).to_hex(),
     }))

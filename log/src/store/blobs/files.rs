@@ -178,6 +178,9 @@ impl Drop for Coming {
     }
 }
 
+// OK because these bits are an int in the system's own call.
+const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+
 /// A file on its way out.
 struct Going {
     path: PathBuf,
@@ -188,7 +191,9 @@ struct Going {
 
 impl Going {
     fn open(path: &Path) -> Result<Option<Going>, StoreError> {
-        let mut file = match File::open(path) {
+        // What waits for another end is not waited for.
+        let mut options = OpenOptions::new();
+        let mut file = match options.read(true).custom_flags(NONBLOCK).open(path) {
             Ok(file) => file,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(failed(path)(e)),
@@ -196,6 +201,9 @@ impl Going {
         let damaged = |why: &str| StoreError::Damaged {
             what: format!("{}: {why}", path.display()),
         };
+        if !file.metadata().map_err(failed(path))?.is_file() {
+            return Err(damaged("no plain file"));
+        }
         let mut front = [0; 12];
         let all = file.metadata().map_err(failed(path))?.len();
         match file.read_exact(&mut front) {
@@ -282,7 +290,11 @@ impl BlobStore for FileBlobs {
         let path = self.0.of(name);
         let naming = self.0.naming.lock();
         let _naming = naming.unwrap_or_else(PoisonError::into_inner);
-        let mut file = match OpenOptions::new().write(true).open(&path) {
+        let mut file = match OpenOptions::new()
+            .write(true)
+            .custom_flags(NONBLOCK)
+            .open(&path)
+        {
             Ok(file) => file,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
             Err(e) => return Err(failed(&path)(e)),

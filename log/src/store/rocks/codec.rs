@@ -28,6 +28,21 @@ pub(super) mod meta {
     pub const AHEAD: &[u8] = b"ahead";
     /// Followed by the size, u64 big-endian; the value as `PUBLISHED`.
     pub const SIGNED: &[u8] = b"signed/";
+
+    /// Whether there is a row of this name.
+    pub fn is_known(key: &[u8]) -> bool {
+        let one = [
+            FORMAT,
+            MIGRATING,
+            HEAD,
+            SNAPSHOT,
+            SNAPSHOT_PARTS,
+            PUBLISHED,
+            AHEAD,
+        ];
+        let numbered = |of: &[u8], bytes| key.len() == of.len() + bytes && key.starts_with(of);
+        one.contains(&key) || numbered(SNAPSHOT_PART, 16) || numbered(SIGNED, 8)
+    }
 }
 
 pub(super) fn batch(db: &DB, first: u64, growth: &Growth) -> WriteBatch {

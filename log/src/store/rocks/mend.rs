@@ -6,10 +6,11 @@ use rocksdb::{DB, Direction, IteratorMode, WriteBatch};
 
 use super::{
     RocksStore, Rows, Shared,
-    codec::meta,
+    codec::{committed, meta},
+    migrate::{LAYOUT, Progress},
     open::{family, open_to_complete, options, recreate, trouble},
 };
-use crate::store::StoreError;
+use crate::store::{StoreError, tidemark::Tidemark};
 
 /// A batch has so many bytes at most, beyond its last row.
 const BATCH_BYTES: usize = 4 << 20;
@@ -84,7 +85,10 @@ impl RocksStore {
     ///
     /// # Errors
     /// As at an opening.
-    pub fn complete(folder: &Path, shared: &Shared) -> Result<bool, StoreError> {
+    pub fn complete(
+        (folder, tidemark): (&Path, &Path),
+        shared: &Shared,
+    ) -> Result<bool, StoreError> {
         let Ok(there) = DB::list_cf(&options(shared), folder) else {
             return Ok(false);
         };
@@ -94,8 +98,26 @@ impl RocksStore {
         if !whole || Derived::ALL.iter().all(is_there) {
             return Ok(false);
         }
+        // Nothing is written to what this release does not know, or what ends before what was published: the latter an opening could cut.
+        {
+            let db = DB::open_cf_for_read_only(&options(shared), folder, &there, false);
+            let db = db.map_err(|e| trouble(&e))?;
+            LAYOUT.is(folder, &db)?;
+            let published = Tidemark::open_as(tidemark, false)?.last();
+            if published.is_some_and(|mark| mark.size > committed(&db).map_or(0, |(h, _)| h.size)) {
+                return Ok(false);
+            }
+        }
         drop(open_to_complete(folder, shared)?);
         Ok(true)
+    }
+
+    /// Whether a change of format that was cut off can be gone on with, where there is one.
+    ///
+    /// # Errors
+    /// `Damaged` where it cannot; `Unavailable`.
+    pub(crate) fn migrating(&self) -> Result<(), StoreError> {
+        self.read(|db| Progress::read(db).map(drop))
     }
 
     /// Begins to change rows.

@@ -86,7 +86,7 @@ impl Layout {
 }
 
 /// How far a step has come.
-struct Progress {
+pub(super) struct Progress {
     from: u32,
     /// Whether the number was raised, and what is left is to clear.
     clearing: bool,
@@ -106,7 +106,7 @@ impl Progress {
         bytes
     }
 
-    fn read(db: &DB) -> Result<Option<Progress>, StoreError> {
+    pub(super) fn read(db: &DB) -> Result<Option<Progress>, StoreError> {
         let Some(bytes) = db.get(meta::MIGRATING).map_err(|e| trouble(&e))? else {
             return Ok(None);
         };

@@ -9,7 +9,7 @@ use rocksdb::{
 
 use super::{
     codec::committed,
-    migrate::{self, Layout},
+    migrate::{self, LAYOUT, Layout},
 };
 use crate::store::{Head, StoreError};
 
@@ -116,8 +116,30 @@ pub(super) fn recreate(db: &mut DB, name: &str, shared: &Shared) -> Result<(), S
 
 /// For reading only, without a lock of its own: nothing is written, so a full disk does not keep it from opening.
 pub(super) fn open_to_read(folder: &Path, shared: &Shared) -> Result<DB, StoreError> {
+    if let Ok(there) = DB::list_cf(&options(shared), folder) {
+        same_families(folder, shared, &there)?;
+    }
     DB::open_cf_descriptors_read_only(&options(shared), folder, families(shared), false)
         .map_err(|e| open_trouble(folder, &e))
+}
+
+/// Whether these families are those of a log: an opening for writing refuses others, and one that only reads is to say the same. Of a newer
+/// layout that is said instead.
+fn same_families(folder: &Path, shared: &Shared, there: &[String]) -> Result<(), StoreError> {
+    let other = there
+        .iter()
+        .find(|name| FAMILIES.iter().all(|(ours, _)| ours != name));
+    let missing = FAMILIES
+        .iter()
+        .find(|(ours, _)| there.iter().all(|name| name != ours));
+    let what = match (other, missing) {
+        (None, None) => return Ok(()),
+        (Some(other), _) => format!("the family {other:?} is none of a log"),
+        (None, Some((missing, _))) => format!("the family {missing:?} is missing"),
+    };
+    let db = DB::open_cf_for_read_only(&options(shared), folder, there, false);
+    LAYOUT.knows(folder, &db.map_err(|e| open_trouble(folder, &e))?)?;
+    Err(damaged(format!("{}: {what}", folder.display())))
 }
 
 pub(super) fn options(shared: &Shared) -> Options {
