@@ -5,7 +5,7 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read, Seek, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::{fs::OpenOptionsExt, net::UnixStream},
     path::{Path, PathBuf},
 };
 
@@ -255,9 +255,19 @@ impl DataDir {
         })
     }
 
-    /// The service that says it runs on this directory: a hint for clients, removed at a clean stop.
+    /// The service that says it runs on this directory: a hint for clients, removed at a clean stop. What a service that was killed left is
+    /// none: whoever listens at its address by now would be shown tokens.
     #[must_use]
     pub fn running(&self) -> Option<Running> {
+        let gone = UnixStream::connect(self.admin_socket()).is_err_and(|e| {
+            matches!(
+                e.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+            )
+        });
+        if gone {
+            return None;
+        }
         let text = std::fs::read_to_string(self.serve_json()).ok()?;
         serde_json::from_str(&text).ok()
     }

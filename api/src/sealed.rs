@@ -1,7 +1,7 @@
 //! A file of JSON that holds the SHA-256 of itself, so that what a disk or an editor did to it is found. It keeps nobody out: whoever
 //! can write it can also make a new sum.
 
-use std::{fs, io, path::Path};
+use std::{io, path::Path};
 
 use countersign_verifier::hash::sha256;
 use serde::{Serialize, de::DeserializeOwned};
@@ -31,8 +31,8 @@ pub enum SealedError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// Larger than any.
-    #[error("not {0}")]
-    TooLarge(&'static str),
+    #[error("not {0}: larger than {1} bytes")]
+    TooLarge(&'static str, u64),
     /// Not of its form.
     #[error("not {0}: {1}")]
     Form(&'static str, serde_json::Error),
@@ -54,11 +54,12 @@ pub enum SealedError {
 /// # Errors
 /// [`SealedError`].
 pub fn load<T: Sealed>(path: &Path) -> Result<Option<T>, SealedError> {
-    let bytes = match fs::metadata(path) {
+    let bytes = match files::read_plain(path, T::BYTES_MAX) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(e.into()),
-        Ok(meta) if meta.len() > T::BYTES_MAX => return Err(SealedError::TooLarge(T::WHAT)),
-        Ok(_) => fs::read(path)?,
+        Err(e) if e.kind() == io::ErrorKind::FileTooLarge => {
+            return Err(SealedError::TooLarge(T::WHAT, T::BYTES_MAX));
+        }
+        read => read?,
     };
     let mut form: T = serde_json::from_slice(&bytes).map_err(|e| SealedError::Form(T::WHAT, e))?;
     if form.format() != T::FORMAT {
@@ -104,6 +105,8 @@ fn text<T: Sealed>(form: &T) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde::Deserialize;
 
     use super::*;

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufReader, ErrorKind},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     os::unix::{fs::PermissionsExt, net::UnixStream},
     sync::{
         Arc,
@@ -15,7 +15,7 @@ use std::{
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::rig::{Http, JSON, Rig, head, key, receipt, receipts};
+use crate::rig::{Http, JSON, Rig, clean, countersign, head, key, receipt, receipts};
 
 #[test]
 fn a_running_service_says_where_it_is_and_takes_that_back() {
@@ -196,4 +196,25 @@ fn a_reader_that_goes_away_harms_nobody() {
         drop(reader);
     }
     rig.check();
+}
+
+#[test]
+fn who_listens_where_a_killed_service_did_is_shown_no_token() {
+    let mut rig = Rig::up();
+    let (dir, address) = (rig.dir().to_owned(), rig.service.address);
+    rig.service.kill();
+    assert!(dir.join("serve.json").exists(), "as a kill leaves it");
+    let other = TcpListener::bind(address).expect("its address");
+    other.set_nonblocking(true).expect("no waiting");
+    for verb in [&["status"][..], &["board", "list"], &["token", "list"]] {
+        let output = clean(countersign())
+            .args(verb)
+            .arg("--dir")
+            .arg(&dir)
+            .output()
+            .expect("countersign runs");
+        assert_ne!(output.status.code(), Some(101), "{output:?}");
+        let asked = other.accept();
+        assert!(asked.is_err(), "{verb:?}: {asked:?}");
+    }
 }

@@ -40,6 +40,12 @@ pub(super) fn look(folder: &Path, mark: &Path) -> Result<Seen, StoreError> {
         store.scan(rows, |_| true)?;
     }
     let (head, _) = store.head()?;
+    if let Some(mark) = store.tidemark()?.filter(|mark| mark.size > head.size) {
+        let (size, published) = (head.size, mark.size);
+        return Err(StoreError::Damaged {
+            what: format!("the store ends at {size}, and size {published} was published"),
+        });
+    }
     let snapshot = store.snapshot()?.filter(|kept| kept.size <= head.size);
     let restored = snapshot.and_then(|kept| State::from_snapshot(&kept.bytes));
     let mut state = restored.unwrap_or_default();

@@ -123,6 +123,21 @@ fn source(args: &ExportArgs) -> anyhow::Result<(Foreign, PathBuf)> {
             names.join(", ")
         );
     };
+    // A folder of a data directory would be taken for an account.
+    let (root, dest) = (dir.root().canonicalize(), args.dest.canonicalize());
+    let parent = || {
+        args.dest
+            .parent()
+            .and_then(|parent| parent.canonicalize().ok())
+    };
+    if let (Ok(root), Some(dest)) = (root, dest.ok().or_else(parent))
+        && dest.starts_with(root)
+    {
+        bail!(
+            "{}: in the data directory: name a folder elsewhere",
+            args.dest.display()
+        );
+    }
     let files = dir.account(name);
     let policy = match &args.policy {
         Some(policy) => policy.clone(),

@@ -171,6 +171,17 @@ fn trusted(plan: &Plan<'_>, note: &str) -> Result<Checkpoint, ExportError> {
 /// Whether the log goes on from what the copy has.
 fn goes_on(plan: &Plan<'_>, before: &Checkpoint, head: &Checkpoint) -> Result<(), ExportError> {
     if before.size > head.size {
+        // By the copy's own tiles, which lead to the head that it publishes.
+        let copy = Foreign::open(&plan.dest.to_string_lossy(), None)?;
+        if let Ok(past) = past(&copy, head.size, before.size, &before.root)
+            && past.root != head.root
+        {
+            return Err(ExportError::Rewritten {
+                size: head.size,
+                copied: past.root.to_string(),
+                now: head.root.to_string(),
+            });
+        }
         return Err(ExportError::Older {
             shown: head.size,
             copied: before.size,

@@ -8,7 +8,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -18,6 +18,8 @@ use super::{Head, StoreError};
 
 /// One sector of any disk made in the last decades: written whole or not at all.
 const SLOT: usize = 512;
+// What waits for another end is not waited for. OK because these bits are an int in the system's own call.
+const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 const MAGIC: &[u8; 8] = b"cs.tide1";
 /// Magic, size, root, checksum of these.
 const USED: usize = 8 + 8 + 32 + 32;
@@ -67,7 +69,12 @@ impl Tidemark {
         let damaged = |why: String| StoreError::Damaged {
             what: format!("{}: {why}", path.display()),
         };
-        let file = match OpenOptions::new().read(true).write(write).open(path) {
+        let file = match OpenOptions::new()
+            .read(true)
+            .write(write)
+            .custom_flags(NONBLOCK)
+            .open(path)
+        {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 return Err(damaged(
@@ -76,6 +83,9 @@ impl Tidemark {
             }
             Err(e) => return Err(failed(e)),
         };
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(damaged("no plain file".into()));
+        }
         let mut bytes = [0; 2 * SLOT];
         match file.read_exact_at(&mut bytes, 0) {
             Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {

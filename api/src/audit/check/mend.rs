@@ -90,7 +90,9 @@ pub fn repair(plan: &Plan<'_>, report: &Report) -> Result<Option<Mended>, Repair
 fn keep(account: &Path, mark: &Path, store: &RocksStore) -> Result<PathBuf, RepairError> {
     let mut all = (1_u32..).map(|n| account.join(format!("before-repair-{n}")));
     // OK because a folder has no 2^32 of them.
-    let path = all.find(|path| !path.exists()).expect("mend::keep");
+    let path = all
+        .find(|path| fs::symlink_metadata(path).is_err())
+        .expect("mend::keep");
     let failed = |source| RepairError::Copy {
         path: path.clone(),
         source,

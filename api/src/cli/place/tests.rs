@@ -10,7 +10,11 @@ fn announced(url: &str) -> tempfile::TempDir {
         url: url.into(),
         started_at: "2026-11-29T13:00:00.000Z".into(),
     };
-    DataDir::new(root.path()).announce(&running).unwrap();
+    let dir = DataDir::new(root.path());
+    dir.announce(&running).unwrap();
+    // Somebody listens there: what is left of a service that was killed is not believed.
+    let socket = std::os::unix::net::UnixListener::bind(dir.admin_socket()).unwrap();
+    std::mem::forget(socket);
     fs::write(
         root.path().join("owner.token"),
         format!("cst_{}\n", "A".repeat(43)),

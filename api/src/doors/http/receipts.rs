@@ -37,16 +37,19 @@ async fn take(
     ask: Result<Query<answer::Ask>, QueryRejection>,
     request: HttpRequest,
 ) -> Result<Response, Problem> {
-    // Its signatures authenticate a receipt, in a private account too; so the account's name is all that is looked at here.
-    let (account, wanted) = answer::asked(app, account, ask)?;
+    // Its signatures authenticate a receipt, in a private account too; so the account's name is all that is looked at here. It is taken
+    // once the body is here: who sends by the drop would otherwise keep it open, and another one closed.
+    app.accounts.place(account)?;
     let has_token = token(app, request.headers())?.is_some();
     match body::media_type(&request).as_deref() {
         Some("application/json" | "application/vnd.dsse.envelope.v1+json") => {
             let (bytes, _held) = body::read(app, request, BODY_BYTES_MAX).await?;
+            let (account, wanted) = answer::asked(app, account, ask)?;
             one(app, &account, &bytes, has_token, wanted).await
         }
         Some("application/x-ndjson") => {
             let (bytes, _held) = body::read(app, request, NDJSON_BYTES_MAX).await?;
+            let (account, wanted) = answer::asked(app, account, ask)?;
             ndjson::many(app, &account, bytes, has_token, wanted).await
         }
         _ => {

@@ -1,6 +1,6 @@
 //! Every row of a database, as it lies there, and a copy of all of them: for whoever checks a store instead of using it.
 
-use std::path::Path;
+use std::{path::Path, sync::atomic::Ordering};
 
 use rocksdb::{IteratorMode, ReadOptions, checkpoint::Checkpoint};
 
@@ -133,6 +133,11 @@ impl RocksStore {
     /// # Errors
     /// What the database or the system says.
     pub fn copy_to(&self, folder: &Path) -> Result<(), StoreError> {
+        // What is only in the write-ahead log would not be in the copy.
+        if !self.writable.load(Ordering::SeqCst) {
+            let why = "after a failed write the database is open for reading only, and cannot be copied whole until it writes again";
+            return Err(StoreError::Unavailable(why.into()));
+        }
         self.read(|db| {
             let checkpoint = Checkpoint::new(db).map_err(|e| trouble(&e))?;
             checkpoint
