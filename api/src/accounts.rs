@@ -114,12 +114,16 @@ impl Accounts {
         let (mut first, mut opened) = (None, false);
         for place in self.all().into_iter().take(self.settings.open_max) {
             match self.open_now(&place) {
-                Ok(_) => opened = true,
+                Ok(_) => {
+                    // As if it had been asked for: it is not closed before anybody could.
+                    place.use_at(self.now_ms());
+                    opened = true;
+                }
                 Err(Shut::Failed(error)) => {
-                    let failed = first.get_or_insert((place.name.clone(), error));
                     if self.all().len() > 1 {
-                        tracing::error!(account = %place.name, error = %failed.1, "an account does not open");
+                        tracing::error!(account = %place.name, %error, "an account does not open");
                     }
+                    first.get_or_insert((place.name.clone(), error));
                 }
                 Err(Shut::Full | Shut::Failing) => break,
             }

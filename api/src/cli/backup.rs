@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use countersign_log::StoreError;
-use countersign_verifier::leaf::Millis;
+use countersign_verifier::{hash::Hash, leaf::Millis};
 use serde_json::{Value, json};
 
 use super::{
@@ -174,12 +174,21 @@ fn to_json(made: &Made, without: &[String]) -> Value {
     })
 }
 
+/// As `check`, `restore` and `status` show a root to people.
+fn hex(root: &str) -> String {
+    Hash::from_base64(root).map_or_else(|_| root.to_owned(), |root| root.to_hex())
+}
+
 fn to_lines(made: &Made) -> String {
     let mut lines = String::new();
     for row in &made.manifest.accounts {
         lines += &format!(
             "{}: {}, {} leaves, root {}, {} bodies\n",
-            row.name, row.origin, row.size, row.root, row.bodies
+            row.name,
+            row.origin,
+            row.size,
+            hex(&row.root),
+            row.bodies
         );
     }
     let keys = match made.manifest.with_keys {
