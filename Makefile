@@ -22,10 +22,11 @@ bench: rocksdb ## the figures of the documentation, beside a peer in Go
 	tests/bench/run.sh $(ARGS)
 
 # The suites read SOAK: each loop of rounds runs so many times as long.
-soak: rocksdb ## what takes hours: races and kills fifty times as long (SOAK=50), each parser fuzzed for ten minutes (SECONDS=600)
+soak: rocksdb ## what takes hours: races, kills and seeds fifty times as long (SOAK=50), each parser fuzzed for ten minutes (SECONDS=600), a log of ten million leaves (LEAVES)
 	$(CARGO) build --release --workspace --all-targets --locked
 	SOAK=$(or $(SOAK),50) $(CARGO) test --release --package countersign-tests --locked -- b125 two_workers races kill between b100 seed
 	tests/fuzz/run $(or $(SECONDS),600)
+	PEER=none WITNESS_PEER=none ONLY="start disk memory audit" tests/bench/run.sh --leaves $(or $(LEAVES),10000000) --rounds 1 --payload-bytes 128
 
 rocksdb: ## the static RocksDB, once a machine; here because cargo would hide its progress
 	@sh log/rocksdb/build.sh >/dev/null

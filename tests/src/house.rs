@@ -340,6 +340,24 @@ const LAYERS: &[(&str, &[&str])] = &[
             "code", "error", "policy", "query", "seat", "state", "submit", "tools", "versions",
         ],
     ),
+    ("api/src/foreign", &["client", "data_dir", "foreign"]),
+    ("api/src/pins", &["files", "foreign", "pins"]),
+    (
+        "api/src/audit",
+        &[
+            "account", "audit", "blobs", "data_dir", "foreign", "ledger", "sealed", "state",
+            "succeed",
+        ],
+    ),
+    ("api/src/export", &["audit", "export", "files", "foreign"]),
+    (
+        "api/src/monitor",
+        &["audit", "client", "foreign", "monitor", "pins", "sealed"],
+    ),
+    (
+        "api/src/backup",
+        &["audit", "backup", "blobs", "data_dir", "files", "state"],
+    ),
 ];
 
 #[test]
