@@ -524,15 +524,33 @@ mod tests {
         let Fresh { store, _dir } = fresh();
         let (folder, mark) = (store.folder.clone(), _dir.path().join("published"));
         let (mut head, mut edge) = (Head::EMPTY, crate::grow::Edge::default());
-        for batch in 0..20 {
-            let leaves: Vec<Vec<u8>> = (0..20).map(|n| vec![batch * 10 + n; 60_000]).collect();
+        let mut grow = |count: u8| {
+            let leaves: Vec<Vec<u8>> = (0..count).map(|n| vec![n; 60_000]).collect();
             let leaves: Vec<&[u8]> = leaves.iter().map(Vec::as_slice).collect();
             let growth = suite::grow(&mut edge, &leaves);
             store.commit(&head, &growth).unwrap();
             head = growth.head;
-        }
-        // 24 MB were written, of which 4 may stay; tables are written by RocksDB's own threads, a moment later.
+        };
+        (0..20).for_each(|_| grow(20));
+        // 24 MB were written, of which 4 may stay. Tables are written by RocksDB's own threads, a moment later, and only a commit begins that.
+        let mut rounds = 0;
         while wal_bytes(&folder) > 6 << 20 {
+            rounds += 1;
+            assert!(rounds < 1_000, "{} bytes", wal_bytes(&folder));
+            grow(1);
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let running = || {
+            let all = [
+                "rocksdb.num-running-flushes",
+                "rocksdb.mem-table-flush-pending",
+            ];
+            all.iter()
+                .map(|of| store.read(|db| Ok(db.property_int_value(*of).unwrap().unwrap_or(0))))
+                .map(Result::unwrap)
+                .sum::<u64>()
+        };
+        while running() > 0 {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         drop(store);
@@ -540,6 +558,7 @@ mod tests {
         let store = RocksStore::open(&folder, &mark, &shared()).unwrap();
         assert_eq!(store.head().unwrap().0, head);
         assert_eq!(store.entries(0, 400).unwrap().len(), 400);
+        assert!(head.size >= 400);
     }
 
     #[test]
