@@ -138,7 +138,12 @@ async fn serve(
             source,
         })?;
     let metrics = match config.metrics.listen {
-        Some(address) => Some(bind(address)?),
+        Some(address) => Some(bind(address).map_err(|error| match error {
+            ServiceError::Listen { what, source } => {
+                ServiceError::Config(format!("metrics.listen: {what}: {source}"))
+            }
+            other => other,
+        })?),
         None => None,
     };
     // A path that is too long for a socket keeps nobody from being served; the operator then asks over HTTP.

@@ -69,6 +69,19 @@ pub enum SucceedError {
         "no head was ever published here: give the last one that was witnessed with --head, as a witness shows it"
     )]
     NoHead,
+    /// Heads are known, and none of them can be gone on from.
+    #[error(
+        "{what} shows a head of this log of size {size}, the largest that is known, and none of those that are known meets the policy: {why}. \
+         Give one with --head, once for each witness that shows it"
+    )]
+    Unmet {
+        /// What shows the largest.
+        what: String,
+        /// Its size.
+        size: u64,
+        /// What is missing.
+        why: String,
+    },
     /// More is known than the head given.
     #[error(
         "{what} shows a head of this log of size {}, root {}, and the one to go on from has only {size} leaves: what lies between would \

@@ -1,12 +1,12 @@
 //! Many accounts in one service: made by command, opened on demand, and nothing of one in another.
 
-use std::{collections::BTreeSet, fs, thread};
+use std::{collections::BTreeSet, fs, io::Write as _, net::TcpStream, thread};
 
 use countersign_verifier::{key::PrivateKey, leaf::Leaf, operation::Operation};
 use serde_json::{Value, json};
 
 use super::recovery::{Site, until};
-use crate::rig::{Answer, Call, JSON, Service, Start, hex, key, spki, token_hash};
+use crate::rig::{Answer, Call, JSON, Service, Start, head, hex, key, spki, token_hash};
 
 /// The owner's token.
 pub(super) fn token(site: &Site) -> String {
@@ -572,4 +572,33 @@ fn an_account_that_does_not_open_leaves_the_others_alone() {
     fs::remove_file(site.start.dir.join("accounts/dev/log.key")).unwrap();
     let ended = site.start.try_run().err().expect("no service");
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+}
+
+#[test]
+fn who_sends_by_the_drop_keeps_no_account_open() {
+    let site = Site::new();
+    let config = "[accounts]\nopen_max = 1\n";
+    fs::write(site.start.dir.join("config.toml"), config).expect("the settings");
+    let mut service = site.start.run();
+    let token = token(&site);
+    create(&site, "other", &[]);
+    let length = [("content-type", JSON), ("content-length", "5000")];
+    let begun = head("POST", "/log/dev/receipts", &length) + "\r\n{\"pay";
+    let held: Vec<TcpStream> = (0..8)
+        .map(|_| {
+            let mut stream = TcpStream::connect(service.address).expect("a connection");
+            stream.write_all(begun.as_bytes()).expect("half a body");
+            stream
+        })
+        .collect();
+    // There is room for one: each is opened in the place of the other, whoever is still sending.
+    for _ in 0..4 {
+        for name in ["other", "dev"] {
+            let target = format!("/log/{name}/checkpoint");
+            let answer = get(&service, Some(&token), &target);
+            assert_eq!(answer.status, 200, "{name}: {}", answer.text());
+        }
+    }
+    drop(held);
+    service.stop();
 }

@@ -322,9 +322,11 @@ fn a_kill_leaves_nothing_that_is_taken_for_a_backup_or_for_a_directory() {
     let dir = &site.start.dir;
     let to = site.path("backup");
     let stage = site.path(".countersign-backup-backup");
+    let mut cut = 0;
     for seen in ["", "accounts/dev/db", "accounts/dev/blobs"] {
         let child = start(&["backup", "--with-keys"], [&to, dir]);
         let was_running = killed_at(child, &stage.join(seen));
+        cut += u32::from(was_running && !to.exists());
         if was_running && !to.exists() {
             restore(&to, &site.path("none"), &[]).is(2);
             if !stage.join("backup.json").exists() {
@@ -334,6 +336,7 @@ fn a_kill_leaves_nothing_that_is_taken_for_a_backup_or_for_a_directory() {
         }
         let _ = fs::remove_dir_all(&to);
     }
+    assert!(cut > 0, "no kill came in the middle");
     // The service goes away meanwhile.
     let child = start(&["backup", "--with-keys"], [&to, dir]);
     until("it has begun", || {
@@ -346,9 +349,10 @@ fn a_kill_leaves_nothing_that_is_taken_for_a_backup_or_for_a_directory() {
     let stage = site.path(".countersign-restore-again");
     for seen in ["", "accounts/dev/db", "accounts/dev/blobs"] {
         let child = start(&["restore"], [&to, &again]);
-        killed_at(child, &stage.join(seen));
+        cut += u32::from(killed_at(child, &stage.join(seen)) && !again.exists());
         let _ = fs::remove_dir_all(&again);
     }
+    assert!(cut > 1, "no kill came in the middle");
     restore(&to, &again, &[]).is(0);
     assert!(!stage.exists(), "what was left is gone");
     // And what is at rest after a kill: its write-ahead log goes with it.

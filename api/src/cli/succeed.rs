@@ -67,6 +67,7 @@ pub fn run(args: &SucceedArgs) -> anyhow::Result<ExitCode> {
         SucceedError::Recover(_)
         | SucceedError::Another { .. }
         | SucceedError::Below { .. }
+        | SucceedError::Unmet { .. }
         | SucceedError::Named { .. } => {
             let message = error.to_string();
             Fail {

@@ -65,7 +65,7 @@ pub(super) fn last_head(old: &Parts, plan: &Plan) -> Result<Last, SucceedError> 
     let kept = match (given, newest(old, &known)) {
         (Some(given), _) => given,
         (None, Some(newest)) => newest,
-        (None, None) => return Err(damage.map_or(SucceedError::NoHead, SucceedError::Recover)),
+        (None, None) => return Err(damage.map_or_else(|| none(old, &known), SucceedError::Recover)),
     };
     let larger = known.into_iter().max_by_key(|known| known.head.size);
     if let Some(larger) = larger.filter(|l| l.head.size > kept.head.size && !plan.below_known) {
@@ -100,6 +100,24 @@ pub(super) fn last_head(old: &Parts, plan: &Plan) -> Result<Last, SucceedError> 
         nothing: None,
         owner: owner.map(|owner| owner.key.public.clone()),
     })
+}
+
+/// Why no head that is known can be gone on from.
+fn none(old: &Parts, known: &[Known]) -> SucceedError {
+    let notes = known
+        .iter()
+        .filter_map(|one| Some((one, one.note.as_ref()?)));
+    let largest = notes.max_by_key(|(one, _)| one.head.size);
+    let refused =
+        largest.map(|(one, note)| (one, recover::accept(old, std::slice::from_ref(note))));
+    match refused {
+        Some((one, Err(why))) => SucceedError::Unmet {
+            what: one.what.clone(),
+            size: one.head.size,
+            why: why.to_string(),
+        },
+        _ => SucceedError::NoHead,
+    }
 }
 
 /// A log that its owner has closed goes on where its last leaf says, or nowhere.

@@ -20,6 +20,8 @@ use crate::store::{
 pub(super) struct Heads {
     notes: Vec<(&'static str, Kept)>,
     mark: Option<Head>,
+    /// Whether there is a published checkpoint that cannot be read.
+    unread: bool,
 }
 
 const PUBLISHED: &str = "the published checkpoint";
@@ -40,7 +42,9 @@ pub(super) fn read(store: &RocksStore, faults: &mut Faults) -> Result<Heads, Sto
         }
         Err(error) => Err(error),
     };
-    taken(store.published().map(Vec::from_iter), PUBLISHED)?;
+    let published = store.published();
+    let unread = published.is_err();
+    taken(published.map(Vec::from_iter), PUBLISHED)?;
     taken(store.signed(), "a signed checkpoint")?;
     taken(store.ahead().map(Vec::from_iter), AHEAD)?;
     // Also those that nobody asks for: a disk that changed them may change others.
@@ -66,6 +70,7 @@ pub(super) fn read(store: &RocksStore, faults: &mut Faults) -> Result<Heads, Sto
     }
     // Damaged, it would not have opened.
     heads.mark = store.tidemark()?;
+    heads.unread = unread;
     Ok(heads)
 }
 
@@ -111,7 +116,7 @@ impl Heads {
             }
             (Some(mark), published) => {
                 all.push((MARK, mark, true));
-                if published.is_none() {
+                if published.is_none() && !self.unread {
                     add(PUBLISHED, "there is none, and the mark has one".into());
                 }
             }
