@@ -129,7 +129,7 @@ impl<'a> Backup<'a> {
         told: &dyn Fn(u64, u64),
     ) -> Result<(), BackupError> {
         let files = self.dir.account(name);
-        let seen = look::look(db, mark).map_err(|e| of_store(name, e))?;
+        let seen = look::look_through(db, mark).map_err(|e| of_store(name, e))?;
         let below = format!("accounts/{name}");
         let small = settled(&files)?;
         let vkey = vkey(name, &small)?;

@@ -28,14 +28,23 @@ pub(super) struct Seen {
     pub erased: Erased,
 }
 
-/// Opens the store for reading and closes it again.
+/// Opens the store for reading and closes it again. Whether all of it can be read is for a check to say.
 ///
 /// # Errors
 /// What the store says; `Damaged` also for a leaf that cannot be taken in, `Unavailable` for one of a newer release.
 pub(super) fn look(folder: &Path, mark: &Path) -> Result<Seen, StoreError> {
     let shared = Shared::new(CACHE_BYTES, CACHE_BYTES);
+    seen(&RocksStore::open_behind(folder, mark, &shared, false)?)
+}
+
+/// The same, of a store each block of which could be read, and which does not end before what was published: what is not so would be found out
+/// at the disaster.
+///
+/// # Errors
+/// As [`look`]; `Damaged` for what is not so.
+pub(super) fn look_through(folder: &Path, mark: &Path) -> Result<Seen, StoreError> {
+    let shared = Shared::new(CACHE_BYTES, CACHE_BYTES);
     let store = RocksStore::open_behind(folder, mark, &shared, false)?;
-    // Each block: a backup of what cannot be read would be found out at the disaster.
     for rows in Rows::ALL {
         store.scan(rows, |_| true)?;
     }
@@ -46,6 +55,11 @@ pub(super) fn look(folder: &Path, mark: &Path) -> Result<Seen, StoreError> {
             what: format!("the store ends at {size}, and size {published} was published"),
         });
     }
+    seen(&store)
+}
+
+fn seen(store: &RocksStore) -> Result<Seen, StoreError> {
+    let (head, _) = store.head()?;
     let snapshot = store.snapshot()?.filter(|kept| kept.size <= head.size);
     let restored = snapshot.and_then(|kept| State::from_snapshot(&kept.bytes));
     let mut state = restored.unwrap_or_default();

@@ -12,7 +12,7 @@ use super::{
     Fail, REFUSED, UNKNOWN, UNUSABLE,
     audit::now_s,
     bar::Bar,
-    check::{Holds, account_names, copied, hold},
+    check::{Holds, account_names, copy_beside, hold},
     local::IN_USE,
     out::{Out, note},
     place::DirArg,
@@ -118,11 +118,7 @@ pub fn run(args: &BackupArgs) -> anyhow::Result<ExitCode> {
 fn take(backup: &mut Backup<'_>, dir: &DataDir, holds: &Holds, name: &str) -> anyhow::Result<()> {
     let files = dir.account(name);
     let (db, mark) = (files.db(), files.tidemark());
-    // Nobody opens the store of a log that has a successor.
-    let copy = match holds {
-        Holds::Service(_) if !files.succeeded().exists() => Some(copied(dir, name)?.0),
-        Holds::Service(_) | Holds::Rest(_) => None,
-    };
+    let copy = copy_beside(holds, dir, name)?.map(|(copy, _)| copy);
     let bar = Bar::bytes();
     let progress = |done: u64, all: u64| bar.at(done, all);
     let taken = match &copy {

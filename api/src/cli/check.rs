@@ -97,13 +97,11 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let dir = args.dir.open();
     let names = account_names(&dir, args.account.as_slice())?;
     let held = hold(&dir, args.repair)?;
-    let of = |name: &String| match &held {
-        Holds::Service(_) if !dir.account(name).succeeded().exists() => beside(args, &dir, name),
-        // Nobody opens the store of a log that has a successor.
-        Holds::Service(_) | Holds::Rest(_) => {
-            let files = dir.account(name);
-            let (db, mark) = (files.db(), files.tidemark());
-            one(args, name, &files, (&db, &mark), None)
+    let of = |name: &String| {
+        let files = dir.account(name);
+        match copy_beside(&held, &dir, name)? {
+            Some((copy, live)) => one(args, name, &files, (&copy.db(), &copy.mark()), Some(live)),
+            None => one(args, name, &files, (&files.db(), &files.tidemark()), None),
         }
     };
     if let [name] = names.as_slice() {
@@ -184,21 +182,21 @@ pub(super) fn in_use(message: String) -> anyhow::Error {
     Fail { code, message }.into()
 }
 
-/// Checks a copy that the service makes of an account's store.
-fn beside(args: &CheckArgs, dir: &DataDir, name: &str) -> anyhow::Result<u8> {
-    let (folder, live) = copied(dir, name)?;
-    let files = dir.account(name);
-    one(
-        args,
-        name,
-        &files,
-        (&folder.db(), &folder.mark()),
-        Some(live),
-    )
+/// A copy of an account's store where a service has it open; `None` where it can be looked at as it lies.
+pub(super) fn copy_beside(
+    holds: &Holds,
+    dir: &DataDir,
+    name: &str,
+) -> anyhow::Result<Option<(Copy, Live)>> {
+    match holds {
+        Holds::Service(_) if !dir.account(name).succeeded().exists() => copied(dir, name).map(Some),
+        // Nobody opens the store of a log that has a successor.
+        Holds::Service(_) | Holds::Rest(_) => Ok(None),
+    }
 }
 
 /// Has the service make a copy of an account's store; what it says of its own state then.
-pub(super) fn copied(dir: &DataDir, name: &str) -> anyhow::Result<(Copy, Live)> {
+fn copied(dir: &DataDir, name: &str) -> anyhow::Result<(Copy, Live)> {
     let socket = dir.admin_socket();
     let asked = block_on(async { Ok(admin_still(&socket, name).await?) });
     let still: Still = asked.map_err(|error| match error.downcast_ref() {

@@ -188,9 +188,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
 
 /// Takes the position for this process.
 fn alone(state: &Path) -> anyhow::Result<File> {
-    let mut name = state.as_os_str().to_owned();
-    name.push(".lock");
-    let path = PathBuf::from(name);
+    let path = beside(state, ".lock");
     let file = files::lock_file(&path).with_context(|| path.display().to_string())?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -260,14 +258,17 @@ fn weigh(trouble: &Trouble) -> (u8, bool) {
     }
 }
 
+/// The file beside the position whose name ends so.
+fn beside(state: &Path, end: &str) -> PathBuf {
+    let mut name = state.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
 /// Where the heads of a log that is not what it was are kept.
 fn forks(state: Option<&Path>) -> PathBuf {
     match state {
-        Some(state) => {
-            let mut name = state.as_os_str().to_owned();
-            name.push(".forks");
-            name.into()
-        }
+        Some(state) => beside(state, ".forks"),
         None => "countersign-forks".into(),
     }
 }

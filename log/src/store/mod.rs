@@ -16,6 +16,9 @@ pub mod rocks;
 pub mod suite;
 mod tidemark;
 
+/// For openings: what waits for another end is not waited for. OK because these bits are an int in the system's own call.
+const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+
 /// A committed tree: how many leaves it has, and their RFC 6962 root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {

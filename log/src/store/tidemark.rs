@@ -14,12 +14,10 @@ use std::{
 
 use countersign_verifier::hash::{Hash, sha256};
 
-use super::{Head, StoreError};
+use super::{Head, NONBLOCK, StoreError};
 
 /// One sector of any disk made in the last decades: written whole or not at all.
 const SLOT: usize = 512;
-// What waits for another end is not waited for. OK because these bits are an int in the system's own call.
-const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 const MAGIC: &[u8; 8] = b"cs.tide1";
 /// Magic, size, root, checksum of these.
 const USED: usize = 8 + 8 + 32 + 32;

@@ -22,6 +22,7 @@ use std::{
 use countersign_verifier::hash::Hash;
 
 use super::{ABOUT_BYTES_MAX, BlobStore, Incoming, Outgoing, StoreError};
+use crate::store::NONBLOCK;
 
 const MAGIC: &[u8; 8] = b"CSBLOB1\n";
 /// Overwritten so many bytes at a time.
@@ -177,9 +178,6 @@ impl Drop for Coming {
         let _ = fs::remove_file(&self.path);
     }
 }
-
-// OK because these bits are an int in the system's own call.
-const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
 /// A file on its way out.
 struct Going {
