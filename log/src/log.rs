@@ -122,6 +122,10 @@ impl<J: Judge> Log<J> {
             tracing::error!(%fault, "writing does not start until the clock is accepted");
         }
         let published = Published::from(options.store.published()?);
+        if missing.is_none() && published.head != Head::EMPTY {
+            // What is shown is marked: a crash came between the two, or the mark was not synced yet.
+            mark_again(&*options.store, &published.head);
+        }
         let shared = Arc::new(Shared {
             gate: ArcSwapOption::from_pointee(missing),
             witnesses: ArcSwap::default(),
@@ -279,6 +283,13 @@ impl<J: Judge> Log<J> {
 impl<J: Judge> Drop for Log<J> {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+/// A disk that refuses now keeps nobody from reading: the mark is raised with the next head.
+fn mark_again(store: &dyn Store, head: &Head) {
+    if let Err(error) = store.mark(head).and_then(|()| store.settle()) {
+        tracing::warn!(%error, "the mark of the largest published head could not be raised");
     }
 }
 

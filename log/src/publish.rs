@@ -137,7 +137,8 @@ impl Publisher {
     /// Runs until told to close, or until the writer is gone.
     pub(crate) fn run<V>(self, shared: &Shared<V>, notices: &mpsc::Receiver<Notice>) {
         let mut work = Work {
-            wanted: shared.published.load().head,
+            // What could not be shown at the start is tried again here.
+            wanted: shared.committed.load().head,
             kept: None,
             waiting: Vec::new(),
             open: true,

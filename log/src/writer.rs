@@ -266,8 +266,7 @@ impl<J: Judge> Writer<J> {
         }
     }
 
-    /// Commits the batch, and with it the checkpoint of its head: one synced write does for both. The first checkpoint of a
-    /// log is left to the publisher, because a store that has published and has no mark is one whose mark was lost.
+    /// Commits the batch, and with it the checkpoint of its head where nobody else must sign that: one synced write does for both.
     fn commit(&mut self, batch: &mut Batch, at: u64) -> Result<Option<Kept>, StoreError> {
         if batch.pending.entries.is_empty() {
             return Ok(None);
@@ -275,7 +274,6 @@ impl<J: Judge> Writer<J> {
         let previous = self.shared.committed.load().head;
         let committed = Committed::new(self.edge.clone(), self.judge.version());
         let head = committed.head;
-        let alone = self.alone && self.shared.published.load().head.size > 0;
         let growth = Growth {
             entries: std::mem::take(&mut batch.pending.entries),
             tiles: std::mem::take(&mut batch.growth.tiles),
@@ -283,7 +281,7 @@ impl<J: Judge> Writer<J> {
             postings: std::mem::take(&mut batch.growth.postings),
             head,
             at,
-            published: alone.then(|| self.signer.sign(&head)),
+            published: self.alone.then(|| self.signer.sign(&head)),
         };
         self.shared.store.commit(&previous, &growth)?;
         batch.pending.entries = growth.entries;

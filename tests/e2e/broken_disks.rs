@@ -261,6 +261,7 @@ fn run(rig: &Rig, args: &[&str]) -> Option<i32> {
     let mut command = clean(countersign());
     command.args(args).arg("--dir").arg(rig.dir());
     let output = command.output().expect("countersign runs");
+    eprintln!("{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     output.status.code()
 }
 

@@ -88,7 +88,11 @@ pub fn add(
             let from = staged.account(&plan.name);
             sync_dir(from.root()).map_err(file(from.root()))?;
             std::fs::rename(from.root(), place.root()).map_err(file(place.root()))?;
-            sync_dir(&accounts).map_err(file(&accounts))?;
+            sync_dir(&accounts).map_err(|error| {
+                // Said not to be there, it is not: whoever asks again gets it.
+                let _ = std::fs::rename(place.root(), from.root());
+                file(&accounts)(error)
+            })?;
             Ok(Made { origin, vkey })
         });
     // Empty, or with keys that nothing uses; not being able to remove it changes nothing else.

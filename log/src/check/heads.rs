@@ -20,6 +20,8 @@ use crate::store::{
 pub(super) struct Heads {
     notes: Vec<(&'static str, Kept)>,
     mark: Option<Head>,
+    /// Whether the mark says nothing, not even that nothing was published.
+    blank: bool,
     /// Whether there is a published checkpoint that cannot be read.
     unread: bool,
 }
@@ -70,6 +72,7 @@ pub(super) fn read(store: &RocksStore, faults: &mut Faults) -> Result<Heads, Sto
     }
     // Damaged, it would not have opened.
     heads.mark = store.tidemark()?;
+    heads.blank = store.mark_is_blank();
     heads.unread = unread;
     Ok(heads)
 }
@@ -109,11 +112,12 @@ impl Heads {
             }
         }
         match (self.mark, self.published()) {
-            (None, None) => {}
-            (None, Some(_)) => {
+            (None, Some(_)) if self.blank => {
                 contradicted = true;
                 add(MARK, "it is empty, and the store has published".into());
             }
+            // Cut off between its first checkpoint and the mark: the next start raises that.
+            (None, _) => {}
             (Some(mark), published) => {
                 all.push((MARK, mark, true));
                 if published.is_none() && !self.unread {

@@ -114,13 +114,23 @@ impl RocksStore {
         let mark = Tidemark::open(tidemark)?;
         let db = open_existing(folder, shared, mark.last().as_ref(), layout)?;
         let store = RocksStore::with(folder, mark, shared, (db, layout));
-        if store.tidemark()?.is_none() && store.published()?.is_some() {
-            return Err(damaged(format!(
-                "{}: the mark of the largest published head is empty, and the database has published",
-                tidemark.display()
-            )));
+        if store.mark_is_blank() {
+            if store.published()?.is_some() {
+                return Err(damaged(format!(
+                    "{}: the mark of the largest published head is empty, and the database has published",
+                    tidemark.display()
+                )));
+            }
+            store.mark(&Head::EMPTY)?;
+            store.settle()?;
         }
         Ok(store)
+    }
+
+    /// Whether the mark says nothing at all, not even that nothing was published.
+    pub(crate) fn mark_is_blank(&self) -> bool {
+        let mark = self.tidemark.lock();
+        mark.unwrap_or_else(PoisonError::into_inner).is_blank()
     }
 
     fn with(
@@ -611,6 +621,26 @@ mod tests {
             what.contains(table.file_name().unwrap().to_str().unwrap()),
             "{what}"
         );
+    }
+
+    #[test]
+    fn a_first_checkpoint_without_its_mark_is_a_crash_and_a_blanked_mark_is_none() {
+        let Fresh { store, _dir } = fresh();
+        let (folder, mark) = (store.folder.clone(), _dir.path().join("published"));
+        let open = || RocksStore::open(&folder, &mark, &shared());
+        let blank = || std::fs::write(&mark, [0; 1024]).unwrap();
+        drop(store);
+        // As earlier releases began them.
+        blank();
+        let store = open().unwrap();
+        assert!(!store.mark_is_blank() && store.tidemark().unwrap().is_none());
+        let mut growth = suite::growth(&Head::EMPTY, &[b"a"]);
+        growth.published = Some(suite::kept_at(1));
+        store.commit(&Head::EMPTY, &growth).unwrap();
+        drop(store);
+        assert!(open().unwrap().published().unwrap().is_some());
+        blank();
+        assert!(matches!(open().err(), Some(StoreError::Damaged { .. })));
     }
 
     #[test]

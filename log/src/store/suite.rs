@@ -154,7 +154,7 @@ fn keys_find_what_they_were_stored_with(store: &dyn Store) {
     assert_eq!(store.postings(&key(1, "q"), None, 10), Ok(vec![1]));
 }
 
-fn kept_at(size: u64) -> Kept {
+pub(super) fn kept_at(size: u64) -> Kept {
     Kept {
         head: Head {
             size,

@@ -4,7 +4,9 @@
 //! folder put back from an older copy is whole. Both would let the log sign a second history. The mark lies outside the
 //! database's folder and says how far the published history reached; a store that ends before it is not written to.
 //!
-//! Two slots of 512 bytes, written in turn and each with a checksum, so that a write cut short leaves the other one.
+//! Two slots of 512 bytes, written in turn and each with a checksum, so that a write cut short leaves the other one. It begins with
+//! the empty tree: the database's first checkpoint is durable before the mark is raised to it, and whatever comes between them must
+//! not look like a mark that somebody blanked.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -40,7 +42,9 @@ impl Tidemark {
         begun.push(".new");
         let begun = PathBuf::from(begun);
         let file = File::create(&begun).map_err(failed)?;
-        file.write_all_at(&[0; 2 * SLOT], 0).map_err(failed)?;
+        let mut whole = [0; 2 * SLOT];
+        whole[..USED].copy_from_slice(&encode(&Head::EMPTY));
+        file.write_all_at(&whole, 0).map_err(failed)?;
         file.sync_all().map_err(failed)?;
         // Unlike a rename, a link is refused where there is one already.
         let linked = fs::hard_link(&begun, path);
@@ -111,8 +115,14 @@ impl Tidemark {
         })
     }
 
+    /// The largest published head; `None` where none was.
     pub(super) fn last(&self) -> Option<Head> {
-        self.last
+        self.last.filter(|head| *head != Head::EMPTY)
+    }
+
+    /// Whether nothing was ever written here: earlier releases began marks so, and so do those who blank one.
+    pub(super) fn is_blank(&self) -> bool {
+        self.last.is_none()
     }
 
     /// Raises the mark, durable after [`Tidemark::settle`]; a head that is not larger changes nothing.
@@ -183,7 +193,9 @@ mod tests {
         std::fs::write(dir.path().join("published.new"), "half").unwrap();
         Tidemark::create(&path).unwrap();
         assert_eq!(dir.path().read_dir().unwrap().count(), 1);
-        for size in [0, 3, 4, 9] {
+        let begun = Tidemark::open(&path).unwrap();
+        assert!(begun.last().is_none() && !begun.is_blank());
+        for size in [1, 3, 4, 9] {
             let mut mark = Tidemark::open(&path).unwrap();
             mark.raise(&head(size)).unwrap();
             assert_eq!(Tidemark::open(&path).unwrap().last(), Some(head(size)));
@@ -217,6 +229,12 @@ mod tests {
             Tidemark::open(&path),
             Err(StoreError::Damaged { .. })
         ));
+        std::fs::write(&path, [0; 2 * SLOT]).unwrap();
+        let mut blank = Tidemark::open(&path).unwrap();
+        assert!(blank.last().is_none() && blank.is_blank());
+        blank.raise(&Head::EMPTY).unwrap();
+        let begun = Tidemark::open(&path).unwrap();
+        assert!(begun.last().is_none() && !begun.is_blank());
         std::fs::write(&path, b"short").unwrap();
         assert!(matches!(
             Tidemark::open(&path),
