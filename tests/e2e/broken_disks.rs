@@ -265,6 +265,9 @@ fn run(rig: &Rig, args: &[&str]) -> Option<i32> {
     output.status.code()
 }
 
+/// So many places of an account's making at which a disk fails.
+const STEPS: i32 = 25;
+
 #[test]
 fn an_account_is_made_whole_or_not_at_all_wherever_the_disk_fails() {
     let mut rig = Rig::with(SMALL);
@@ -285,10 +288,10 @@ fn an_account_is_made_whole_or_not_at_all_wherever_the_disk_fails() {
     assert_eq!(run(&rig, &["account", "create", "first"]), Some(0));
     let all = i32::try_from(faults.seen()).expect("a count");
     assert!(all > 10, "{all}");
-    for at in 0..10 {
+    for at in 0..STEPS {
         let name = format!("t{at}");
         let fault = Fault::every(ALL, Errno::NOSPC).of("account");
-        faults.begin(fault.once(all * at / 10));
+        faults.begin(fault.once(all * at / STEPS));
         let made = run(&rig, &["account", "create", &name]) == Some(0);
         faults.heal();
         if made {
@@ -300,7 +303,7 @@ fn an_account_is_made_whole_or_not_at_all_wherever_the_disk_fails() {
     }
     goes_on(&mut rig, "the others");
     rig.crash();
-    for at in 0..10 {
+    for at in 0..STEPS {
         let target = format!("/log/t{at}/checkpoint");
         let headers = [("authorization", bearer.as_str())];
         let open = || rig.http().send("GET", &target, &headers, b"");

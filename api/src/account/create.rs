@@ -3,8 +3,11 @@
 use std::{path::PathBuf, sync::Arc};
 
 use countersign_log::{
-    Clocks,
-    store::rocks::{RocksStore, Shared},
+    Clocks, Stop,
+    store::{
+        Head, StoreError,
+        rocks::{RocksStore, Shared},
+    },
 };
 use countersign_verifier::{base64, key::PublicKey, policy::Policy, predecessor::Predecessor};
 
@@ -109,6 +112,13 @@ impl Account {
             let settings = config::Witnesses::default();
             let account = Account::open(dir, &new.name, shared, clocks, (&settings, false))?;
             account.log.close();
+            let status = account.log.status();
+            // A wrong clock is the operator's to accept, at the first start.
+            let waits = matches!(status.stop, Some(Stop::Clock(_)));
+            if status.published == Head::EMPTY && !waits {
+                let why = format!("{}: its first leaf was not written", files.db().display());
+                return Err(StoreError::Unavailable(why).into());
+            }
         }
         Ok(vkey)
     }
