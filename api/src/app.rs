@@ -3,7 +3,6 @@
 mod health;
 
 use std::{
-    collections::BTreeMap,
     sync::{Arc, Mutex, OnceLock},
 };
 
@@ -98,22 +97,6 @@ pub enum BuildError {
 /// `cst_` and 32 bytes in base64 without padding.
 const TOKEN_CHARS: usize = 47;
 
-/// Before any of them is opened, because to open one is to sign with it.
-fn refuse_copies(dir: &DataDir, names: &[String]) -> Result<(), BuildError> {
-    let mut seen: BTreeMap<String, &String> = BTreeMap::new();
-    for name in names {
-        // A vkey that cannot be read is refused when the account is opened.
-        let Ok(vkey) = std::fs::read_to_string(dir.account(name).log_vkey()) else {
-            continue;
-        };
-        let origin = vkey.split('+').next().unwrap_or("").to_owned();
-        if let Some(first) = seen.insert(origin.clone(), name) {
-            return Err(BuildError::Twice(first.clone(), name.clone(), origin));
-        }
-    }
-    Ok(())
-}
-
 impl App {
     /// Opens the accounts of a directory, as many as may be open. The caller holds its lock.
     ///
@@ -136,7 +119,10 @@ impl App {
         if names.is_empty() {
             return Err(BuildError::Empty(dir.root().display().to_string()));
         }
-        refuse_copies(&dir, &names)?;
+        // Before any of them is opened, because to open one is to sign with it.
+        if let Some((first, second, origin)) = dir.copies(&names) {
+            return Err(BuildError::Twice(first, second, origin));
+        }
         let opener = Opener {
             dir: dir.clone(),
             shared,

@@ -149,6 +149,14 @@ fn each_account_has_its_report_and_the_worst_is_the_exit_code() {
     assert_eq!((one.code, one.reports.len()), (Some(1), 2));
     assert_eq!(one.reports[1]["faults"][0]["class"], "key");
     check(dir, &["--account", "dev"]).holds();
+    // A copy of an account, laid beside it: each holds, and no service starts on both.
+    fs::remove_dir_all(dir.join("accounts/team")).expect("the folder");
+    super::recovery::copy(&dir.join("accounts/dev"), &dir.join("accounts/twin"));
+    let twins = check(dir, &[]);
+    assert_eq!((twins.code, twins.reports.len()), (Some(1), 2));
+    let said = "`dev` and `twin` have the origin localhost/dev";
+    assert!(twins.stderr.contains(said), "{}", twins.stderr);
+    assert_eq!(site.start.try_run().err().and_then(|e| e.code), Some(2));
 }
 
 fn flip(path: &Path, at: u64) {

@@ -175,6 +175,11 @@ fn what_an_export_cannot_do_it_says_with_its_exit_code() {
     assert!(told == Some(2) && why.contains("--policy"), "{why}");
     assert_eq!(code(&["--dir", text(&rig.scratch())]).0, Some(2));
     assert_eq!(code(&[&dir, "--account", "nobody"]).0, Some(2));
+    for inside in ["www", "accounts/www", "none/of/these"] {
+        let said = export(&rig.dir().join(inside), &["--dir", &dir]);
+        assert!(said.code == Some(2) && !rig.dir().join(inside).exists());
+        assert!(said.stderr.contains("in the data directory"), "{inside}");
+    }
     // A policy of another log; nothing is made for a log that is not shown to be one.
     let policy = rig.scratch().join("other.policy");
     fs::write(

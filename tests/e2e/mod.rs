@@ -8,6 +8,7 @@ mod between;
 mod blobs;
 mod board;
 mod bodies;
+mod broken_commands;
 mod broken_disks;
 mod check;
 mod clocks;

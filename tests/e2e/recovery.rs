@@ -109,7 +109,7 @@ impl Site {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a folder");
     for entry in from.read_dir().expect("a folder").flatten() {
         let (from, to) = (entry.path(), to.join(entry.file_name()));

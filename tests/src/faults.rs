@@ -96,6 +96,9 @@ fn refuses_or_fails_reads(rig: &mut Rig) {
     let mut http = service.http();
     rig.auditor.check_what_is_served(&mut http);
     rig.service = service;
+    let trace = fs::read_to_string(rig.start.log()).unwrap();
+    let met = trace.contains("the request that met it method=GET path=/log/dev/");
+    assert_eq!(trace.contains("a fault of the service"), met, "{trace}");
 }
 
 #[test]

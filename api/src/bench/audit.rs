@@ -60,6 +60,8 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
     let log = StaticLog::make(&folder, options.leaves, common.payload_bytes)?;
     let (signed, key) = (log.signed(options.leaves)?, log.key());
     let served = Served::begin(&folder)?;
+    // Else the first audit shares the disk and the processors with what is still on its way there.
+    rustix::fs::sync();
     let mut rounds: [Vec<Vec<f64>>; 3] = Default::default();
     for round in 1..=common.rounds {
         say(&format!("round {round} of {}", common.rounds));

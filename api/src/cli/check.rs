@@ -108,7 +108,7 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         return of(name).map(ExitCode::from);
     }
     // One that cannot be looked at keeps no other from it.
-    let codes: Vec<u8> = names
+    let mut codes: Vec<u8> = names
         .iter()
         .map(|name| {
             of(name).unwrap_or_else(|error| {
@@ -117,6 +117,16 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             })
         })
         .collect();
+    let live: Vec<String> = names
+        .into_iter()
+        .filter(|name| !dir.account(name).succeeded().exists())
+        .collect();
+    if let Some((first, second, origin)) = dir.copies(&live) {
+        note(format_args!(
+            "countersign: accounts `{first}` and `{second}` have the origin {origin}: one is a copy of the other, and no service starts"
+        ));
+        codes.push(REFUSED);
+    }
     Ok(ExitCode::from(worst(&codes)))
 }
 

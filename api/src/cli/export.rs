@@ -124,14 +124,11 @@ fn source(args: &ExportArgs) -> anyhow::Result<(Foreign, PathBuf)> {
         );
     };
     // A folder of a data directory would be taken for an account.
-    let (root, dest) = (dir.root().canonicalize(), args.dest.canonicalize());
-    let parent = || {
-        args.dest
-            .parent()
-            .and_then(|parent| parent.canonicalize().ok())
-    };
-    if let (Ok(root), Some(dest)) = (root, dest.ok().or_else(parent))
-        && dest.starts_with(root)
+    let dest = std::path::absolute(&args.dest)?;
+    // The nearest folder that is there: those below it are made.
+    let there = dest.ancestors().find_map(|at| at.canonicalize().ok());
+    if let (Ok(root), Some(there)) = (dir.root().canonicalize(), there)
+        && there.starts_with(root)
     {
         bail!(
             "{}: in the data directory: name a folder elsewhere",

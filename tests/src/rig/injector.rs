@@ -96,23 +96,29 @@ impl Faults {
     /// For what this starts from now on: files of its data directory alone.
     pub fn of(start: &mut Start) -> Faults {
         let path = start.dir.with_extension("faults");
+        let (faults, variables) = Faults::below(&start.dir, &path);
+        start.variables.extend(variables);
+        faults
+    }
+
+    /// For whatever is started with these variables: files of this folder alone. They are told by the file at `path`.
+    pub fn below(folder: &Path, path: &Path) -> (Faults, [(String, String); 3]) {
         let control = File::options()
             .read(true)
             .write(true)
             .create(true)
             .truncate(true)
-            .open(&path)
+            .open(path)
             .expect("a control file");
         control.set_len(at::BYTES).expect("its length");
-        for (name, value) in [
-            ("LD_PRELOAD", library().as_os_str()),
-            ("FAULTS_CONTROL", path.as_os_str()),
-            ("FAULTS_UNDER", start.dir.as_os_str()),
-        ] {
-            let value = value.to_str().expect("a path that is text").to_owned();
-            start.variables.push((name.to_owned(), value));
-        }
-        Faults { control }
+        let variables = [
+            ("LD_PRELOAD", library()),
+            ("FAULTS_CONTROL", path),
+            ("FAULTS_UNDER", folder),
+        ];
+        let text = |value: &Path| value.to_str().expect("a path that is text").to_owned();
+        let variables = variables.map(|(name, value)| (name.to_owned(), text(value)));
+        (Faults { control }, variables)
     }
 
     /// For a rig, which is started again under them.

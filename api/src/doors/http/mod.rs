@@ -116,9 +116,13 @@ impl Predicate for Compressible {
     }
 }
 
-/// Bounds how many requests are answered at once, and counts answers.
+/// Bounds how many requests are answered at once, counts answers, and traces which request met a fault of the service.
 async fn gate(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    let door = door(request.uri().path());
+    let (door, method, uri) = (
+        door(request.uri().path()),
+        request.method().clone(),
+        request.uri().clone(),
+    );
     let answer = match enter(&app, door, request.method()) {
         Err(problem) => problem.into_response(),
         Ok(turn) => {
@@ -132,6 +136,10 @@ async fn gate(State(app): State<Shared>, request: Request, next: Next) -> Respon
             })
         }
     };
+    if answer.status() == StatusCode::INTERNAL_SERVER_ERROR {
+        // Beside what went wrong: the account and the leaf that were asked for. What follows a `?` may be anything.
+        tracing::error!(%method, path = uri.path(), "the request that met it");
+    }
     app.metrics.answered(door, answer.status().as_u16());
     answer
 }
