@@ -3,6 +3,7 @@
 mod health;
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, OnceLock},
 };
 
@@ -97,6 +98,22 @@ pub enum BuildError {
 /// `cst_` and 32 bytes in base64 without padding.
 const TOKEN_CHARS: usize = 47;
 
+/// The first two of these accounts that are one log, and its origin: a copy of an account's folder, most likely. Both would sign.
+pub(crate) fn copies(dir: &DataDir, names: &[String]) -> Option<(String, String, String)> {
+    let mut seen: BTreeMap<String, &String> = BTreeMap::new();
+    for name in names {
+        // A vkey that cannot be read is refused when the account is opened.
+        let Ok(vkey) = std::fs::read_to_string(dir.account(name).log_vkey()) else {
+            continue;
+        };
+        let origin = vkey.split('+').next().unwrap_or("").to_owned();
+        if let Some(first) = seen.insert(origin.clone(), name) {
+            return Some((first.clone(), name.clone(), origin));
+        }
+    }
+    None
+}
+
 impl App {
     /// Opens the accounts of a directory, as many as may be open. The caller holds its lock.
     ///
@@ -120,7 +137,7 @@ impl App {
             return Err(BuildError::Empty(dir.root().display().to_string()));
         }
         // Before any of them is opened, because to open one is to sign with it.
-        if let Some((first, second, origin)) = dir.copies(&names) {
+        if let Some((first, second, origin)) = copies(&dir, &names) {
             return Err(BuildError::Twice(first, second, origin));
         }
         let opener = Opener {

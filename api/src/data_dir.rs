@@ -3,8 +3,7 @@
 //! Secrets are written once, mode 0600, by [`write_secret`]; nothing here is ever made because it was missing, but by `init`.
 
 use std::{
-    collections::BTreeMap,
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     io::{self, Read, Seek, Write},
     os::unix::{fs::OpenOptionsExt, net::UnixStream},
     path::{Path, PathBuf},
@@ -176,23 +175,6 @@ impl DataDir {
         } else {
             open
         }
-    }
-
-    /// The first two of these accounts that are one log, and its origin: a copy of an account's folder, most likely. Both would sign.
-    #[must_use]
-    pub fn copies(&self, names: &[String]) -> Option<(String, String, String)> {
-        let mut seen: BTreeMap<String, &String> = BTreeMap::new();
-        for name in names {
-            // A vkey that cannot be read is refused when the account is opened.
-            let Ok(vkey) = fs::read_to_string(self.account(name).log_vkey()) else {
-                continue;
-            };
-            let origin = vkey.split('+').next().unwrap_or("").to_owned();
-            if let Some(first) = seen.insert(origin.clone(), name) {
-                return Some((first.clone(), name.clone(), origin));
-            }
-        }
-        None
     }
 
     /// Takes the directory for this process.

@@ -121,11 +121,7 @@ impl<J: Judge> Log<J> {
         if let Some(fault) = &fault {
             tracing::error!(%fault, "writing does not start until the clock is accepted");
         }
-        let published = Published::from(options.store.published()?);
-        if missing.is_none() && published.head != Head::EMPTY {
-            // What is shown is marked: a crash came between the two, or the mark was not synced yet.
-            mark_again(&*options.store, &published.head);
-        }
+        let published = marked(&*options.store, missing.as_ref())?;
         let shared = Arc::new(Shared {
             gate: ArcSwapOption::from_pointee(missing),
             witnesses: ArcSwap::default(),
@@ -286,11 +282,17 @@ impl<J: Judge> Drop for Log<J> {
     }
 }
 
-/// A disk that refuses now keeps nobody from reading: the mark is raised with the next head.
-fn mark_again(store: &dyn Store, head: &Head) {
-    if let Err(error) = store.mark(head).and_then(|()| store.settle()) {
+/// What was published, and marked again where nothing is missing: a crash came between the two, or the mark was not synced yet. A disk
+/// that refuses now keeps nobody from reading: the mark is raised with the next head.
+fn marked(store: &dyn Store, missing: Option<&Stop>) -> Result<Published, StoreError> {
+    let published = Published::from(store.published()?);
+    if missing.is_none()
+        && published.head != Head::EMPTY
+        && let Err(error) = store.mark(&published.head).and_then(|()| store.settle())
+    {
         tracing::warn!(%error, "the mark of the largest published head could not be raised");
     }
+    Ok(published)
 }
 
 /// Before anybody reads: what was published last may have been lost with a record cut short, and readers who saw it must not be

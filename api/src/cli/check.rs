@@ -24,6 +24,7 @@ use super::{
     place::DirArg,
 };
 use crate::{
+    app,
     audit::check::{self, CheckError, Live, Plan, Report},
     client::{ClientError, Still, admin_still},
     data_dir::{AccountDir, DataDir, Held, LockError},
@@ -121,7 +122,7 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         .into_iter()
         .filter(|name| !dir.account(name).succeeded().exists())
         .collect();
-    if let Some((first, second, origin)) = dir.copies(&live) {
+    if let Some((first, second, origin)) = app::copies(&dir, &live) {
         note(format_args!(
             "countersign: accounts `{first}` and `{second}` have the origin {origin}: one is a copy of the other, and no service starts"
         ));
