@@ -5,6 +5,7 @@
 #   CARGO_TARGET_DIR  where cargo builds (default: target)
 #   PEER              a tesserapeer that is built already
 #   WITNESS_PEER      a runwitness that is built already, with its litewitness beside it
+#   CONNECTIONS       those of http and included, in one word with blanks between (default: 1 16 64 256 512)
 #   ONLY              of http, included, paced, ndjson, verify, witness, witnessed, coordinate, claim, state, audit, start,
 #                     disk, memory, open-accounts, flood:
 #                     those to run, in one word with blanks between; coordinate is beside PostgreSQL where that is installed
@@ -26,7 +27,13 @@ fi
 countersign=$target/release/countersign
 for bench in ${ONLY:-http included paced ndjson verify witness witnessed coordinate claim state audit start disk memory open-accounts flood}; do
     case $bench in
-    http | ndjson | included) "$countersign" bench "$bench" --peer-binary "$PEER" "$@" ;;
+    http | included)
+        for connections in ${CONNECTIONS:-1 16 64 256 512}; do
+            "$countersign" bench "$bench" --connections "$connections" --peer-binary "$PEER" "$@"
+            echo
+        done
+        ;;
+    ndjson) "$countersign" bench "$bench" --peer-binary "$PEER" "$@" ;;
     paced) "$countersign" bench included --rate 500 --peer-binary "$PEER" "$@" ;;
     verify) "$countersign" bench verify "$@" ;;
     witness)

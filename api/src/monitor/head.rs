@@ -62,6 +62,7 @@ impl Monitor {
             },
             read,
             learned: Learned::default(),
+            asked: None,
         })
     }
 
@@ -87,6 +88,19 @@ impl Monitor {
                  (id_…, as `countersign identity list` shows it), or watch in a new state file with --from 0"
             )));
         }
+        let asked = watched.words();
+        if let Some(new) = kept
+            .asked
+            .as_ref()
+            .and_then(|before| asked.difference(before).next())
+            && from > 0
+        {
+            return Err(Trouble::Unusable(format!(
+                "{new}: the {from} leaves that were read were not looked through for it. In a new state file --from 0 looks through all, and \
+                 --from {from} goes on from here"
+            )));
+        }
+        kept.asked = Some(asked);
         kept.learned = watched.unlearned(std::mem::take(&mut kept.learned));
         if self.begun || watched.is_empty() || now.size == 0 {
             return Ok(());

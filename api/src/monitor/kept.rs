@@ -4,7 +4,7 @@
 //! an editor did. A file that is gone is an error, and never a beginning: to begin is asked for with `--from`.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -54,6 +54,8 @@ pub(super) struct Kept {
     /// The tree of the leaves that were read and told.
     pub(super) read: Range,
     pub(super) learned: Learned,
+    /// What was watched for up to there: "complete" is said of nothing else. `None` in the files of earlier releases.
+    pub(super) asked: Option<BTreeSet<String>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -74,6 +76,8 @@ struct Form {
     edge: Option<Vec<String>>,
     names: BTreeMap<String, Option<String>>,
     keys: BTreeMap<String, Option<String>>,
+    #[serde(default)]
+    asked: Option<BTreeSet<String>>,
 }
 
 impl Sealed for Form {
@@ -120,6 +124,7 @@ impl Form {
             read,
             learned: Learned::from_texts(&self.names, &self.keys)
                 .ok_or("an identity in it is none")?,
+            asked: self.asked,
         })
     }
 }
@@ -162,6 +167,7 @@ pub(super) fn save(path: &Path, kept: &Kept) -> Result<(), KeptError> {
         edge: kept.head.edge.as_ref().map(nodes),
         names,
         keys,
+        asked: kept.asked.clone(),
     };
     sealed::save(path, form).map_err(|e| KeptError::Unusable {
         path: path.into(),
@@ -193,6 +199,7 @@ mod tests {
             },
             read,
             learned: Learned::from_texts(&names, &BTreeMap::new()).unwrap(),
+            asked: Some(["name ci".to_owned()].into()),
         }
     }
 

@@ -205,6 +205,7 @@ impl Monitor {
             head: kept.head.clone(),
             read: next,
             learned,
+            asked: kept.asked.clone(),
         };
         self.save(&moved)?;
         *kept = moved;

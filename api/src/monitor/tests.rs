@@ -1,6 +1,6 @@
 //! A whole log of every kind of leaf, watched.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use countersign_verifier::{
     base64,
@@ -265,6 +265,33 @@ fn an_alert_that_nobody_heard_is_told_again_and_nothing_is_passed_over() {
     fresh.step(place, None, &mut fourth).unwrap();
     assert!(fourth.alerts.is_empty());
     assert_eq!(fourth.complete, [266]);
+}
+
+#[test]
+fn complete_is_said_of_what_was_looked_for_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = Foreign::open(frozen().to_str().unwrap(), None).unwrap();
+    let kinds = |kinds: &[&str]| Watched {
+        types: kinds.iter().map(|&kind| kind.to_owned()).collect(),
+        ..Watched::default()
+    };
+    let state = dir.path().join("state");
+    let step = |watched: Watched, state: &Path, from| {
+        let mut heard = Heard::default();
+        let mut monitor = monitor(watched, Some(state.to_owned()), from);
+        let step = monitor.step((&log, ""), None, &mut heard);
+        step.map(|()| heard.complete)
+    };
+    assert_eq!(step(kinds(&["a", "b"]), &state, 0).unwrap(), [266]);
+    // Less is no less complete; what was left out once was not looked for since.
+    assert_eq!(step(kinds(&["b"]), &state, 0).unwrap(), [266]);
+    for more in [kinds(&["a", "b"]), kinds(&["b", "c"])] {
+        let refused = step(more, &state, 0).unwrap_err();
+        assert!(matches!(refused, Trouble::Unusable(_)), "{refused}");
+    }
+    assert_eq!(step(kinds(&["b"]), &state, 0).unwrap(), [266]);
+    let fresh = dir.path().join("fresh");
+    assert_eq!(step(kinds(&["b", "c"]), &fresh, 266).unwrap(), [266]);
 }
 
 #[test]

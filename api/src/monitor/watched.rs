@@ -57,6 +57,17 @@ impl Watched {
             && self.subjects.is_empty()
     }
 
+    /// Each thing that is watched for, as the file of a monitor names it.
+    pub(super) fn words(&self) -> BTreeSet<String> {
+        let ids = self.ids.iter().map(|id| format!("identity {id}"));
+        let names = self.names.iter().map(|name| format!("name {name}"));
+        let keys = self.keys.iter().map(|key| format!("key {key}"));
+        let types = self.types.iter().map(|of| format!("type {of}"));
+        let subjects = self.subjects.iter().map(|of| format!("subject {of}"));
+        let all = ids.chain(names).chain(keys).chain(types);
+        all.chain(subjects).collect()
+    }
+
     /// A name or a key that leaves before `from` may have said more about, which were not read for it.
     pub(super) fn unresolved(&self, learned: &Learned, from: u64) -> Option<String> {
         if from == 0 {
