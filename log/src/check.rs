@@ -100,6 +100,10 @@ pub struct Found {
     pub unnamed: [u64; Class::ALL.len()],
     /// Whether the mark, or a checkpoint that the log has signed, speaks of another tree than that of the store.
     pub contradicted: bool,
+    /// The size of the largest checkpoint, or of the mark, where that is beyond the head.
+    pub beyond: Option<u64>,
+    /// Whether the mark says nothing at all, though the store has published.
+    pub mark_is_blank: bool,
     /// How many tiles and lookup keys were compared.
     pub tiles: u64,
     /// See above.
@@ -109,10 +113,23 @@ pub struct Found {
 }
 
 impl Found {
+    /// Whether all leaves could be read and lead to the head. Where they do not, not every tile and checkpoint was held against them:
+    /// what follows from a changed leaf is no fault of its own. That none is named then says nothing.
+    #[must_use]
+    pub fn leads_to_head(&self) -> bool {
+        self.tree == Some(self.head)
+    }
+
+    /// Whether anything of this class is wrong.
+    #[must_use]
+    pub fn has(&self, class: Class) -> bool {
+        self.faults.iter().any(|fault| fault.class == class)
+    }
+
     /// Whether the leaves are known to be those that were committed: then what follows from them can be made again.
     #[must_use]
     pub fn leaves_hold(&self) -> bool {
-        self.tree == Some(self.head) && !self.contradicted
+        self.leads_to_head() && !self.contradicted
     }
 }
 
@@ -132,6 +149,8 @@ pub fn run(
         faults: Vec::new(),
         unnamed: [0; Class::ALL.len()],
         contradicted: false,
+        beyond: None,
+        mark_is_blank: false,
         tiles: 0,
         keys: 0,
         keys_untold: None,
@@ -161,6 +180,9 @@ fn tree(
 ) -> Result<(), StoreError> {
     let heads = heads::read(store, faults)?;
     found.published = heads.published();
+    found.mark_is_blank = heads.mark_is_blank();
+    let largest = heads.sizes().last().copied();
+    found.beyond = largest.filter(|size| *size > found.head.size);
     let mut walk = Walk::new(store, found.head, heads.sizes());
     walk.run(above)?;
     walk.tiles_beyond()?;

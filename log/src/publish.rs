@@ -5,12 +5,11 @@
 //! stored with the leaves that it covers; where there are witnesses, `witnesses` publishes.
 
 use std::{
-    cell::Cell,
     sync::{
         Arc,
         mpsc::{self, RecvTimeoutError},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use countersign_verifier::{checkpoint::Checkpoint, note, vkey::NoteSigner};
@@ -18,17 +17,17 @@ use tokio::sync::oneshot;
 
 use crate::{
     shared::Shared,
-    store::{Head, Kept, Stage, StoreError},
+    store::{Head, Kept, Stage, Store, StoreError},
     witnesses::{Answer, Probe},
     writer::Until,
 };
 
 /// How long a store that refuses a checkpoint is left alone before it is asked again.
 const RETRY: Duration = Duration::from_millis(250);
-/// A log that falls idle syncs its mark after this long.
+/// The mark is synced this long after it was raised.
 const SETTLE: Duration = Duration::from_secs(1);
-/// A busy one after so many publications: at hundreds a second less than a second's.
-pub(crate) const SETTLE_AFTER: u32 = 64;
+/// Or after so many publications.
+const SETTLE_AFTER: u32 = 64;
 
 /// A published checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,12 +142,12 @@ impl Publisher {
             waiting: Vec::new(),
             open: true,
         };
-        let unsettled = Cell::new(0);
+        let mut unsettled = Unsettled::default();
         while work.open {
             if shared.published.load().head.size == work.wanted.size {
-                match notices.recv_timeout(SETTLE) {
+                match notices.recv_timeout(unsettled.patience()) {
                     Ok(notice) => work.take(notice),
-                    Err(RecvTimeoutError::Timeout) => settle(shared, &unsettled, 1),
+                    Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => work.open = false,
                 }
             }
@@ -157,21 +156,23 @@ impl Publisher {
                 if let Err(error) = self.publish(shared, &work.wanted, work.kept.as_ref()) {
                     tracing::error!(size = work.wanted.size, %error, "the checkpoint could not be stored; trying again");
                     shared.published_trouble.store(Some(Arc::new(error)));
+                    // Of those that have gone, none is kept.
+                    work.waiting.retain(|waiter| !waiter.wake.is_closed());
                     if work.open {
                         std::thread::sleep(RETRY);
                     }
                     continue;
                 }
-                unsettled.set(unsettled.get() + 1);
+                unsettled.raised();
             }
             let size = shared.published.load().head.size;
             for ready in work.waiting.extract_if(.., |waiter| waiter.index < size) {
                 // Who no longer listens has got his answer by deadline.
                 let _ = ready.wake.send(());
             }
-            settle(shared, &unsettled, SETTLE_AFTER);
+            unsettled.settle(&*shared.store);
         }
-        settle(shared, &unsettled, 1);
+        unsettled.settle_now(&*shared.store);
     }
 
     /// Shows a committed head, stored before: with its leaves (`kept`), or here.
@@ -202,13 +203,68 @@ impl Publisher {
     }
 }
 
-/// Makes the mark durable once it was raised `after` times. A failure is no reason to stop: the next one is tried, and the
-/// database is synced by itself.
-pub(crate) fn settle<V>(shared: &Shared<V>, unsettled: &Cell<u32>, after: u32) {
-    if unsettled.get() >= after {
-        if let Err(error) = shared.store.settle() {
-            tracing::warn!(%error, "the mark of the largest published head could not be synced");
+/// How often the mark was raised since it was synced, and since when.
+#[derive(Default)]
+pub(crate) struct Unsettled {
+    count: u32,
+    since: Option<Instant>,
+}
+
+impl Unsettled {
+    /// It was raised.
+    pub(crate) fn raised(&mut self) {
+        self.count += 1;
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// How long it may still be left.
+    pub(crate) fn patience(&self) -> Duration {
+        let left = |since: Instant| SETTLE.saturating_sub(since.elapsed());
+        self.since.map_or(Duration::from_secs(3_600), left)
+    }
+
+    /// Makes the mark durable where it is time.
+    pub(crate) fn settle(&mut self, store: &dyn Store) {
+        if self.count >= SETTLE_AFTER || self.patience().is_zero() {
+            self.settle_now(store);
         }
-        unsettled.set(0);
+    }
+
+    /// Makes it durable. A failure is no reason to stop: it is tried again, and the database is synced by itself.
+    pub(crate) fn settle_now(&mut self, store: &dyn Store) {
+        if self.since.is_none() {
+            return;
+        }
+        *self = Unsettled::default();
+        if let Err(error) = store.settle() {
+            tracing::warn!(%error, "the mark of the largest published head could not be synced");
+            self.raised();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::memory::MemoryStore;
+
+    #[test]
+    fn the_mark_is_synced_after_many_publications_or_a_second() {
+        let store = MemoryStore::new();
+        let mut unsettled = Unsettled::default();
+        assert!(unsettled.patience() > SETTLE);
+        for _ in 1..SETTLE_AFTER {
+            unsettled.raised();
+            unsettled.settle(&store);
+        }
+        assert!(unsettled.count > 0 && unsettled.patience() <= SETTLE);
+        unsettled.raised();
+        unsettled.settle(&store);
+        assert_eq!((unsettled.count, unsettled.since), (0, None));
+        // However rare they are.
+        unsettled.raised();
+        unsettled.since = Instant::now().checked_sub(SETTLE);
+        unsettled.settle(&store);
+        assert_eq!(unsettled.count, 0);
     }
 }

@@ -8,11 +8,11 @@ use rustix::io::Errno;
 use super::recovery::{Said, Site, copy, submit};
 use crate::rig::{
     clean, countersign, files,
-    injector::{ALL, Fault, Faults},
+    injector::{ALL, Fault, Faults, places},
 };
 
 /// So many of a command's calls fail, each in a run of its own.
-const STEPS: i32 = 12;
+const STEPS: i64 = 20;
 
 /// A site whose log has some leaves, and a disk for what lies in its folder.
 struct Broken {
@@ -104,20 +104,15 @@ impl Broken {
         let whole = place("whole");
         self.faults.count_only(ALL, "");
         self.done(&args(&whole));
-        let all = i32::try_from(self.faults.seen()).expect("a count");
+        let all = self.faults.seen();
         self.faults.heal();
         after(&whole, true);
         assert!(all >= STEPS, "{all}");
         let mut failed = 0;
-        for step in 0..STEPS {
-            let error = if step % 2 == 0 {
-                Errno::NOSPC
-            } else {
-                Errno::IO
-            };
-            let at = place(&format!("at-{step}"));
-            let fault = Fault::every(ALL, error).once(all * step / STEPS);
-            self.faults.begin(fault);
+        for good in places(all, STEPS) {
+            let error = [Errno::NOSPC, Errno::IO][usize::from(good % 2 == 0)];
+            let at = place(&format!("at-{good}"));
+            self.faults.begin(Fault::every(ALL, error).once(good));
             let done = self.run(&args(&at)).code == Some(0);
             self.faults.heal();
             failed += u32::from(!done);

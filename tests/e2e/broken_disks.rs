@@ -12,7 +12,7 @@ use crate::{
     faults::until_it_writes,
     rig::{
         Answer, Disk, Http, JSON, Rig, clean, countersign, fill,
-        injector::{ALL, Fault, Faults, NAMES, SYNC, WRITE},
+        injector::{ALL, Fault, Faults, NAMES, SYNC, WRITE, places},
         receipt, receipts,
     },
 };
@@ -181,11 +181,10 @@ fn a_start_that_meets_a_failing_disk_changes_nothing() {
         // How many there are in a start after a kill.
         faults.count_only(calls, "/db/");
         rig.begin_again();
-        let all = i32::try_from(faults.seen()).expect("a count");
+        let all = faults.seen();
         assert!(all > 0, "a start that makes none of the calls {calls}");
         rig.service.kill();
-        for at in 0..6 {
-            let good = all * at / 6;
+        for good in places(all, 14) {
             let what = format!("call {good} of {all}, kind {calls}");
             faults.begin(Fault::every(calls, error).of("/db/").once(good));
             starts_or_says_why(&mut rig, &what);
@@ -266,7 +265,7 @@ fn run(rig: &Rig, args: &[&str]) -> Option<i32> {
 }
 
 /// So many places of an account's making at which a disk fails.
-const STEPS: i32 = 25;
+const STEPS: i64 = 30;
 
 #[test]
 fn an_account_is_made_whole_or_not_at_all_wherever_the_disk_fails() {
@@ -286,12 +285,13 @@ fn an_account_is_made_whole_or_not_at_all_wherever_the_disk_fails() {
     };
     faults.count_only(ALL, "account");
     assert_eq!(run(&rig, &["account", "create", "first"]), Some(0));
-    let all = i32::try_from(faults.seen()).expect("a count");
+    let all = faults.seen();
     assert!(all > 10, "{all}");
-    for at in 0..STEPS {
+    let tried = places(all, STEPS);
+    for at in &tried {
         let name = format!("t{at}");
         let fault = Fault::every(ALL, Errno::NOSPC).of("account");
-        faults.begin(fault.once(all * at / STEPS));
+        faults.begin(fault.once(*at));
         let made = run(&rig, &["account", "create", &name]) == Some(0);
         faults.heal();
         if made {
@@ -303,7 +303,7 @@ fn an_account_is_made_whole_or_not_at_all_wherever_the_disk_fails() {
     }
     goes_on(&mut rig, "the others");
     rig.crash();
-    for at in 0..STEPS {
+    for at in tried {
         let target = format!("/log/t{at}/checkpoint");
         let headers = [("authorization", bearer.as_str())];
         let open = || rig.http().send("GET", &target, &headers, b"");

@@ -89,8 +89,14 @@ impl Heads {
         published.map(|(_, kept)| kept.note.clone())
     }
 
-    /// Whether each is signed by the log, and says what the leaves lead to. Whether one that cannot be doubted (the mark, or what
-    /// the log has signed) speaks of another tree than that of the store.
+    /// Whether the mark says nothing, though the store has published.
+    pub(super) fn mark_is_blank(&self) -> bool {
+        self.blank && self.mark.is_none() && self.published().is_some()
+    }
+
+    /// Whether each is signed by the log, and says what the leaves lead to: of all of them only where the leaves lead to the head
+    /// ([`Found::leads_to_head`]), else of those for which there are leaves that hold. Whether one that cannot be doubted (the mark, or
+    /// what the log has signed) speaks of another tree than that of the store.
     pub(super) fn compare(
         &self,
         vkey: &VerifierKey,
@@ -112,7 +118,7 @@ impl Heads {
             }
         }
         match (self.mark, self.published()) {
-            (None, Some(_)) if self.blank => {
+            (None, Some(_)) if self.mark_is_blank() => {
                 contradicted = true;
                 add(MARK, "it is empty, and the store has published".into());
             }

@@ -158,6 +158,7 @@ fn a_sound_store_has_no_fault() {
     assert_eq!(found.faults, []);
     assert_eq!((found.tree, found.keys_untold), (Some(rig.head), None));
     assert_eq!((found.tiles, found.keys), (2, 3 * LEAVES));
+    assert_eq!((found.beyond, found.mark_is_blank), (None, false));
     assert!(found.published.unwrap().contains("\n300\n"));
 }
 
@@ -169,8 +170,10 @@ fn leaves() {
         bytes[2] ^= 1;
         rig.entry(n, Some(&bytes));
         rig.has(Class::Entry, Some(n), "another leaf");
+        assert!(!rig.check().leads_to_head());
         rig.entry(n, None);
         rig.has(Class::Entry, Some(n), "missing");
+        assert!(!rig.check().leads_to_head());
         rig.entry(n, Some(&leaf(n)));
     }
     rig.entry(LEAVES, Some(b"x"));
@@ -307,7 +310,9 @@ fn heads() {
     }
     rig.store.mark(&beyond).unwrap();
     rig.has(Class::Head, None, "the mark of what was published");
-    assert!(rig.check().contradicted);
+    let found = rig.check();
+    assert!(found.contradicted && found.leads_to_head() && !found.mark_is_blank);
+    assert_eq!(found.beyond, Some(700));
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub(super) struct Tidemark {
     last: Option<Head>,
     /// Whether something was written and not synced.
     unsettled: bool,
+    /// Whether a sync failed: what was written before it may be gone, whatever the next one says.
+    doubtful: bool,
 }
 
 impl Tidemark {
@@ -41,7 +43,12 @@ impl Tidemark {
         let mut begun = path.as_os_str().to_owned();
         begun.push(".new");
         let begun = PathBuf::from(begun);
-        let file = File::create(&begun).map_err(failed)?;
+        // What an attempt before left, or what a link leads to, is never written over.
+        match fs::remove_file(&begun) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
+            _ => {}
+        }
+        let file = File::create_new(&begun).map_err(failed)?;
         let mut whole = [0; 2 * SLOT];
         whole[..USED].copy_from_slice(&encode(&Head::EMPTY));
         file.write_all_at(&whole, 0).map_err(failed)?;
@@ -112,6 +119,7 @@ impl Tidemark {
             next_slot,
             last,
             unsettled: false,
+            doubtful: false,
         })
     }
 
@@ -143,12 +151,20 @@ impl Tidemark {
 
     /// Makes what was raised durable.
     pub(super) fn settle(&mut self) -> Result<(), StoreError> {
-        if self.unsettled {
-            self.file
-                .sync_data()
-                .map_err(|e| StoreError::Unavailable(format!("{}: {e}", self.path.display())))?;
-            self.unsettled = false;
+        if !self.unsettled {
+            return Ok(());
         }
+        let failed =
+            |e: std::io::Error| StoreError::Unavailable(format!("{}: {e}", self.path.display()));
+        if let Some(last) = self.last.filter(|_| self.doubtful) {
+            let slot = (1 - self.next_slot) * SLOT as u64;
+            self.file
+                .write_all_at(&encode(&last), slot)
+                .map_err(failed)?;
+        }
+        self.doubtful = true;
+        self.file.sync_data().map_err(failed)?;
+        (self.unsettled, self.doubtful) = (false, false);
         Ok(())
     }
 }

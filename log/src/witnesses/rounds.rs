@@ -10,7 +10,6 @@ mod round;
 mod timing;
 
 use std::{
-    cell::Cell,
     sync::{
         Arc,
         mpsc::{self, RecvTimeoutError},
@@ -28,7 +27,7 @@ use super::{
     peers::{Peers, Sent},
 };
 use crate::{
-    publish::{HeadSigner, Notice, SETTLE_AFTER, Waiter, settle},
+    publish::{HeadSigner, Notice, Unsettled, Waiter},
     shared::Shared,
     store::{Head, Kept, StoreError},
     writer::{Stop, Until},
@@ -64,8 +63,8 @@ pub(crate) struct Rounds<V> {
     wanted: Head,
     /// The size of the newest head if clients alone have seen it, and no witness.
     spare: Option<u64>,
-    /// Publications since the mark was synced.
-    unsettled: Cell<u32>,
+    /// What was raised of the mark and not synced.
+    unsettled: Unsettled,
     waiting: Vec<Waiter>,
     open: bool,
     closing_since: Option<Instant>,
@@ -113,7 +112,7 @@ impl<V: Send + Sync + 'static> Rounds<V> {
             round: None,
             last: None,
             spare: None,
-            unsettled: Cell::new(0),
+            unsettled: Unsettled::default(),
             waiting: Vec::new(),
             open: true,
             closing_since: None,
@@ -134,9 +133,9 @@ impl<V: Send + Sync + 'static> Rounds<V> {
     /// Runs until told to close, or until the writer is gone.
     pub(crate) fn run(mut self, notices: &mpsc::Receiver<Notice>) {
         loop {
-            match notices.recv_timeout(self.until_next()) {
+            match notices.recv_timeout(self.until_next().min(self.unsettled.patience())) {
                 Ok(notice) => self.take(notice),
-                Err(RecvTimeoutError::Timeout) => settle(&self.shared, &self.unsettled, 1),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => self.open = false,
             }
             while let Ok(notice) = notices.try_recv() {
@@ -147,13 +146,13 @@ impl<V: Send + Sync + 'static> Rounds<V> {
                 self.shared.published_trouble.store(Some(Arc::new(error)));
                 std::thread::sleep(RETRY);
             }
-            settle(&self.shared, &self.unsettled, SETTLE_AFTER);
+            self.unsettled.settle(&*self.shared.store);
             self.wake();
             if !self.open && self.finished() {
                 break;
             }
         }
-        settle(&self.shared, &self.unsettled, 1);
+        self.unsettled.settle_now(&*self.shared.store);
     }
 
     fn take(&mut self, notice: Notice) {

@@ -10,7 +10,7 @@ use crate::{
     judge::Judge,
     reader::tile_hashes,
     shared::StartError,
-    store::{Head, Store, StoreError},
+    store::{Head, Snapshot, Store, StoreError},
 };
 
 /// How many leaves are read at once when a state is replayed.
@@ -29,7 +29,7 @@ pub(crate) struct Loaded {
 pub(crate) fn load<J: Judge>(store: &dyn Store, judge: &mut J) -> Result<Loaded, StartError> {
     let (head, last_at) = store.head()?;
     let edge = load_edge(store, &head)?;
-    let snapshot = store.snapshot()?.filter(|s| s.size <= head.size);
+    let snapshot = usable(store)?.filter(|s| s.size <= head.size);
     let mut next = match &snapshot {
         Some(snapshot) if judge.restore(Some(&snapshot.bytes)) => snapshot.size,
         _ => {
@@ -51,6 +51,17 @@ pub(crate) fn load<J: Judge>(store: &dyn Store, judge: &mut J) -> Result<Loaded,
         last_at,
         snapshot_at,
     })
+}
+
+/// The snapshot, unless it was damaged: it follows from the leaves, so that it costs their replay and nothing else.
+fn usable(store: &dyn Store) -> Result<Option<Snapshot>, StoreError> {
+    match store.snapshot() {
+        Err(StoreError::Damaged { what }) => {
+            tracing::warn!(%what, "the snapshot cannot be read, and the leaves are replayed");
+            Ok(None)
+        }
+        other => other,
+    }
 }
 
 fn load_edge(store: &dyn Store, head: &Head) -> Result<Edge, StoreError> {

@@ -55,6 +55,7 @@ impl<J: Judge> Writer<J> {
     }
 
     fn reload(&mut self) -> Result<(), Stop> {
+        self.snapshots.finish();
         self.shared.store.reload().map_err(Stop::Store)?;
         let loaded = load(&*self.shared.store, &mut self.judge).map_err(|error| match error {
             StartError::Store(error) => Stop::Store(error),

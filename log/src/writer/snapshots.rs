@@ -93,8 +93,9 @@ impl Snapshots {
         }
     }
 
-    /// Waits for the one that is being made.
-    fn finish(&mut self) {
+    /// Waits for the one that is being made. Before its store is read anew, above all: what it has written in parts so far would be
+    /// named whole by it afterwards.
+    pub(super) fn finish(&mut self) {
         if let Some(Err(_)) = self.thread.take().map(JoinHandle::join) {
             tracing::error!("a snapshot was not made: its thread ended in a panic");
         }

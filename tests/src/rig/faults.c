@@ -213,6 +213,37 @@ int unlink(const char *path) {
     return path_fails(path) ? -1 : next(path);
 }
 
+int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
+    NEXT(linkat);
+    return path_fails(to) ? -1 : next(from_folder, from, to_folder, to, flags);
+}
+
+/* Below a folder that is open the path is the rest of it. */
+static int below_fails(int folder, const char *name) {
+    char path[PATH_MAX];
+    if (name[0] == '/' || folder == AT_FDCWD) return path_fails(name);
+    if (!control || !(control->calls & NAMES) || !name_of(folder, path)) return 0;
+    size_t length = strlen(path);
+    if (length + strlen(name) + 2 > sizeof path) return 0;
+    snprintf(path + length, sizeof path - length, "/%s", name);
+    return fails(NAMES, path);
+}
+
+int unlinkat(int folder, const char *name, int flags) {
+    NEXT(unlinkat);
+    return below_fails(folder, name) ? -1 : next(folder, name, flags);
+}
+
+ssize_t copy_file_range(int from, off64_t *from_at, int to, off64_t *to_at, size_t count, unsigned flags) {
+    NEXT(copy_file_range);
+    return fd_fails(WRITE, to) ? -1 : next(from, from_at, to, to_at, count, flags);
+}
+
+ssize_t sendfile64(int to, int from, off64_t *at, size_t count) {
+    NEXT(sendfile64);
+    return fd_fails(WRITE, to) ? -1 : next(to, from, at, count);
+}
+
 int mkdir(const char *path, mode_t mode) {
     NEXT(mkdir);
     /* Of what is there the kernel says EEXIST, whatever else is wrong. */

@@ -87,6 +87,20 @@ impl Fault {
     }
 }
 
+/// So many of `all` calls, one of which is to fail in each run: the last ten, in which things become final, and places of the rest, spread
+/// evenly.
+pub fn places(all: i64, count: i64) -> Vec<i32> {
+    let count = count.min(all);
+    let last = count.min(10);
+    let rest = all - last;
+    let spread = (0..count - last).map(|n| rest * n / (count - last).max(1));
+    let places = spread.chain(rest..all);
+    // OK because no command makes so many calls.
+    places
+        .map(|at| i32::try_from(at).expect("a place"))
+        .collect()
+}
+
 /// What decides over the disk and the wall clock of one process.
 pub struct Faults {
     control: File,

@@ -218,7 +218,8 @@ impl Store for Disk {
         };
         self.step(step, |store| store.keep(stage, kept))?;
         if stage == Stage::Published {
-            self.raise(&kept.head, true);
+            // A step of its own, and on the disk only once it is settled.
+            self.mark(&kept.head)?;
         }
         Ok(())
     }

@@ -74,8 +74,12 @@ impl Walk<'_> {
             faults.add(Class::Entry, Some(index), what);
         }
         if !wrong.any() {
+            let tiles = match self.apart_above.is_empty() {
+                true => ", as the tiles do",
+                false => "",
+            };
             let what = format!(
-                "the leaves lead to root {}, as the tiles do, and the head says {}",
+                "the leaves lead to root {}{tiles}, and the head says {}",
                 self.edge.root(),
                 found.head.root
             );

@@ -112,9 +112,9 @@ impl Place {
     /// Makes a folder that may be there, durable on return.
     fn make(&self, folder: &Path) -> Result<(), StoreError> {
         match DirBuilder::new().mode(0o700).create(folder) {
-            Ok(()) => sync_parent(folder),
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
-            Err(e) => Err(failed(folder)(e)),
+            Err(e) if e.kind() != ErrorKind::AlreadyExists => Err(failed(folder)(e)),
+            // One that is there already may have been made by somebody who was killed, or whose sync failed.
+            _ => sync_parent(folder),
         }
     }
 }
@@ -164,10 +164,15 @@ impl Incoming for Coming {
         let naming = self.place.naming.lock();
         let _naming = naming.unwrap_or_else(PoisonError::into_inner);
         if target.try_exists().map_err(failed(&target))? {
+            // Whoever put it there may have come no further.
+            sync_parent(&target)?;
             return Ok(false);
         }
         fs::rename(&self.path, &target).map_err(failed(&target))?;
-        sync_parent(&target)?;
+        sync_parent(&target).inspect_err(|_| {
+            // Said not to be kept, it is not: it would be given out, and counted for nobody.
+            let _ = fs::rename(&target, &self.path);
+        })?;
         Ok(true)
     }
 }

@@ -37,6 +37,14 @@ impl RocksStore {
         store.writable.store(write, Ordering::SeqCst);
         Ok(store)
     }
+
+    /// The largest published head, as the mark beside a database says alone; `None` where nothing was published.
+    ///
+    /// # Errors
+    /// `Damaged` where it is missing or cannot be read; `Unavailable`.
+    pub fn read_mark(tidemark: &Path) -> Result<Option<Head>, StoreError> {
+        Ok(Tidemark::open_as(tidemark, false)?.last())
+    }
 }
 
 /// What there is to go on from where a database was lost: no leaf, and the mark if that was kept. `None` where there is something in

@@ -63,6 +63,7 @@ impl<V: Send + Sync + 'static> Rounds<V> {
             && round.is_met(&self.policy)
         {
             self.publish(round)?;
+            self.unsettled.raised();
             self.last = self.round.take();
             return Ok(());
         }
@@ -70,6 +71,7 @@ impl<V: Send + Sync + 'static> Rounds<V> {
             && self.shared.published.load().note != last.note()
         {
             self.publish(last)?;
+            self.unsettled.raised();
         }
         Ok(())
     }
@@ -80,7 +82,6 @@ impl<V: Send + Sync + 'static> Rounds<V> {
             note: round.note(),
         };
         self.shared.store.keep(Stage::Published, &kept)?;
-        self.unsettled.set(self.unsettled.get() + 1);
         self.shared.published_trouble.store(None);
         self.shared.show_published(Published {
             head: kept.head,
