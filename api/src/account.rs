@@ -7,6 +7,7 @@ mod parts;
 mod status;
 #[cfg(test)]
 pub(crate) mod tests;
+mod was;
 
 use std::{
     io,
@@ -22,7 +23,7 @@ use countersign_log::{
 use countersign_verifier::{
     key::{KeyError, PrivateKey},
     policy::Eras,
-    vkey::NoteSigner,
+    vkey::{NoteSigner, VerifierKey},
 };
 use serde::{Deserialize, Serialize};
 
@@ -30,11 +31,13 @@ pub use create::{After, New, policy_without_witnesses};
 pub use error::OpenError;
 pub use explicit::Explicit;
 pub use parts::Parts;
+pub use was::Was;
 
 use crate::{
     blobs::Blobs,
     config,
     data_dir::{AccountDir, DataDir},
+    files,
     ledger::Ledger,
     quota::Quotas,
     seat::Seats,
@@ -76,6 +79,8 @@ pub struct Account {
     pub blobs: Arc<Blobs>,
     /// Where its files lie.
     pub dir: AccountDir,
+    /// Which folder that was when it was opened.
+    place: files::Identity,
     store: Arc<RocksStore>,
     /// How many receipts each signer has left, and since when that is counted.
     receipts: (Quotas, Instant),
@@ -113,24 +118,28 @@ impl Account {
         (settings, explicit): (&config::Witnesses, impl Into<Explicit>),
     ) -> Result<Account, OpenError> {
         let settings = (settings, explicit.into());
-        Account::reopen((dir, name), (None, shared), clocks, settings)
+        Account::reopen((dir, name), (None, shared), clocks, settings, None)
     }
 
-    /// The same on a store that is still open, where there is one.
+    /// The same on a store that is still open, where there is one; and only if it is what it was.
     ///
     /// # Errors
-    /// As [`Account::open`].
+    /// As [`Account::open`]; `Wrong` for another account, or an older copy, that was put in its place.
     pub fn reopen(
         (dir, name): (&DataDir, &str),
         (store, shared): (Option<Arc<RocksStore>>, &Shared),
         clocks: Arc<dyn Clocks>,
         (settings, explicit): (&config::Witnesses, Explicit),
+        was: Option<&Was>,
     ) -> Result<Account, OpenError> {
         let succeeded = dir.account(name).succeeded();
         if succeeded.exists() {
             return Err(OpenError::Succeeded { path: succeeded });
         }
         let parts = Parts::read(dir, name)?;
+        if let Some(was) = was {
+            was.same_files(&parts)?;
+        }
         let (db, tidemark) = (parts.files.db(), parts.files.tidemark());
         // Before the store is opened: a store that is open while its policy is refused would only be in the way.
         let witnesses = asked(&parts, settings)?;
@@ -138,6 +147,9 @@ impl Account {
             Some(store) => store,
             None => Arc::new(RocksStore::open(&db, &tidemark, shared)?),
         };
+        if let Some(was) = was {
+            was.same_head(&parts, &*store)?;
+        }
         // Of one that is opened anew nobody has anything in hand: what is half done in there is of before.
         let blobs = Arc::new(Blobs::open(&parts.files.blobs())?);
         Account::start(name, parts, (store, blobs), clocks, (witnesses, explicit))
@@ -170,7 +182,7 @@ impl Account {
     ) -> Result<Account, OpenError> {
         let (ledger, service, seats) = (parts.ledger()?, parts.service()?, parts.seats()?);
         let Parts {
-            files,
+            files: dir,
             public,
             vkey,
             opened,
@@ -196,6 +208,10 @@ impl Account {
         })?;
         let account = Account {
             name: name.into(),
+            place: files::identity(dir.root()).map_err(|source| OpenError::File {
+                path: dir.root().into(),
+                source,
+            })?,
             origin: opened.origin,
             public,
             log,
@@ -209,13 +225,22 @@ impl Account {
             versions: Arc::default(),
             service,
             blobs,
-            dir: files,
+            dir,
             store,
             receipts: (Quotas::default(), Instant::now()),
         };
         // Before anybody can ask for a body that a restored disk may hold again.
         account.erase_owed();
         Ok(account)
+    }
+
+    /// Whether its files still lie where they were opened; where that cannot be told, they do.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        match files::identity(self.dir.root()) {
+            Ok(now) => now == self.place,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
     }
 
     /// Takes away what leaves have erased and is still here.
@@ -290,6 +315,14 @@ pub fn is_public(files: &AccountDir) -> bool {
     about.is_some_and(|about| about.public)
 }
 
+/// The origin of the log that these files are of; `None` where they do not say.
+#[must_use]
+pub fn origin_of(files: &AccountDir) -> Option<String> {
+    let vkey = read(files.log_vkey()).ok()?;
+    let vkey = VerifierKey::parse(vkey.trim()).ok()?;
+    Some(vkey.name)
+}
+
 /// A fresh Ed25519 key from the system's randomness.
 ///
 /// # Errors
@@ -313,7 +346,7 @@ fn signer(origin: &str, key: &PrivateKey, files: &AccountDir) -> Result<NoteSign
 }
 
 fn private_key(path: PathBuf) -> Result<PrivateKey, OpenError> {
-    let text = match std::fs::read_to_string(&path) {
+    let text = match files::read_small(&path) {
         Ok(text) => zeroize::Zeroizing::new(text),
         Err(e) => {
             let why = format!(
@@ -329,5 +362,5 @@ fn private_key(path: PathBuf) -> Result<PrivateKey, OpenError> {
 }
 
 fn read(path: PathBuf) -> Result<String, OpenError> {
-    std::fs::read_to_string(&path).map_err(|source| OpenError::File { path, source })
+    files::read_small(&path).map_err(|source| OpenError::File { path, source })
 }

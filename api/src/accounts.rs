@@ -7,17 +7,20 @@
 //! Locks, in this order: an account's turn (held as long as opening or closing it takes), then its present (a look). The list of
 //! accounts and the count of rooms are held for a look too, and nothing is taken under them.
 
+mod moved;
 mod place;
+mod shut;
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
-use countersign_log::{Clocks, store::rocks::Shared};
+use countersign_log::{Clocks, StoreError, store::rocks::Shared};
 use countersign_verifier::hash::Hash;
 
 pub use place::{Left, Place, Standing};
+use shut::{Shut, untold};
 
 use crate::{
     account::{Account, Explicit, OpenError},
@@ -29,8 +32,6 @@ use crate::{
 
 /// Who did not open is not tried again for so long, in milliseconds.
 const FAILED_MS: u64 = 10_000;
-/// What is asked of an account that does not open had better come again after this long, in milliseconds.
-const AGAIN_MS: u64 = 5_000;
 
 /// What it takes to open an account.
 pub struct Opener {
@@ -53,38 +54,6 @@ pub struct Accounts {
     rooms: Mutex<usize>,
     settings: config::Accounts,
     opener: Opener,
-}
-
-/// Why an account is not open.
-#[derive(Debug)]
-enum Shut {
-    /// As many are open as may be, and all of them are at work.
-    Full,
-    /// It was tried a moment ago, to no avail.
-    Failing,
-    /// It does not open.
-    Failed(OpenError),
-}
-
-impl Shut {
-    fn problem(&self) -> Problem {
-        let why = match self {
-            Shut::Full => "as many accounts are open here as may be, and all of them are at work",
-            Shut::Failing | Shut::Failed(_) => {
-                "this account does not open just now; its operator sees why"
-            }
-        };
-        Problem::new(Code::Busy, why).retry_after(match self {
-            Shut::Full => 1_000,
-            Shut::Failing | Shut::Failed(_) => AGAIN_MS,
-        })
-    }
-}
-
-/// It may be that of an account that has not been opened yet, or does not open.
-fn untold() -> Problem {
-    let why = "whose token this is cannot be told yet: not every account here has been opened";
-    Problem::new(Code::Busy, why).retry_after(AGAIN_MS)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -247,8 +216,22 @@ impl Accounts {
         }
     }
 
-    /// Closes what nobody asks for, and opens what has something fall due. To be called again and again.
+    /// Takes out of its place an account whose log is closed and did not open again: it is tried anew, as any that does not open.
+    pub fn give_up(&self, name: &str) {
+        let Ok(place) = self.place(name) else { return };
+        let _turn = lock(&place.turn);
+        let mut now = place.now();
+        if let Some(account) = now.open.take() {
+            now.store = account.held_store();
+            now.failed_ms = Some(self.now_ms());
+            *lock(&self.rooms) -= 1;
+        }
+    }
+
+    /// Closes what nobody asks for, and opens what has something fall due; ends the process where a folder was moved away. To be called
+    /// again and again.
     pub fn sweep(&self) {
+        self.end_if_moved();
         let all = self.all();
         // The only one is what the service is there for.
         let idle_ms = match (all.len(), self.settings.idle_s) {
@@ -258,6 +241,10 @@ impl Accounts {
         for place in all {
             let now_ms = self.now_ms();
             if place.is_due(now_ms) {
+                // One that does not open takes nobody's room.
+                if place.is_failing() && *lock(&self.rooms) >= self.settings.open_max {
+                    continue;
+                }
                 match self.open_now(&place) {
                     Err(Shut::Failed(error)) => {
                         tracing::error!(account = %place.name, %error, "an account does not open");
@@ -279,6 +266,7 @@ impl Accounts {
 
     /// Takes no more writes in any of them, and finishes those that were taken.
     pub fn end(&self) {
+        self.end_if_moved();
         for place in self.all() {
             let _turn = lock(&place.turn);
             let open = place.now().open.clone();
@@ -320,12 +308,12 @@ impl Accounts {
         }
         let opener = &self.opener;
         let settings = (&opener.witnesses, opener.explicit);
-        let stores = (store, &opener.shared);
         let opened = Account::reopen(
             (&opener.dir, &place.name),
-            stores,
+            (store, &opener.shared),
             opener.clocks.clone(),
             settings,
+            place.was().as_ref(),
         );
         let mut now = place.now();
         match opened {
@@ -334,12 +322,18 @@ impl Accounts {
                 let account = Arc::new(account);
                 now.open = Some(account.clone());
                 now.left = None;
-                now.failed_ms = None;
+                if now.failed_ms.take().is_some() {
+                    tracing::info!(account = %place.name, "the account is open again");
+                }
                 Ok(account)
             }
             Err(error) => {
-                now.failed_ms = Some(self.now_ms());
                 *lock(&self.rooms) -= 1;
+                // Whoever read there last is just closing it.
+                if let OpenError::Store(StoreError::InUse(_)) = error {
+                    return Err(Shut::Failing);
+                }
+                now.failed_ms = Some(self.now_ms());
                 Err(Shut::Failed(error))
             }
         }

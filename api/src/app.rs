@@ -19,12 +19,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 pub(crate) use health::not_open;
 
 use crate::{
-    account::{Explicit, OpenError},
+    account::{Explicit, OpenError, origin_of},
     accounts::{Accounts, Opener},
     config::Config,
     data_dir::DataDir,
     doors::http::Room,
     error::{Code, Problem},
+    files,
     issuer::{Issuer, Now},
     metrics::Metrics,
     quota::Quotas,
@@ -103,10 +104,9 @@ pub(crate) fn copies(dir: &DataDir, names: &[String]) -> Option<(String, String,
     let mut seen: BTreeMap<String, &String> = BTreeMap::new();
     for name in names {
         // A vkey that cannot be read is refused when the account is opened.
-        let Ok(vkey) = std::fs::read_to_string(dir.account(name).log_vkey()) else {
+        let Some(origin) = origin_of(&dir.account(name)) else {
             continue;
         };
-        let origin = vkey.split('+').next().unwrap_or("").to_owned();
         if let Some(first) = seen.insert(origin.clone(), name) {
             return Some((first.clone(), name.clone(), origin));
         }
@@ -150,7 +150,7 @@ impl App {
         let accounts = Accounts::new(opener, config.accounts.clone(), &names);
         let begun = accounts.begin();
         begun.map_err(|(name, source)| BuildError::Account { name, source })?;
-        let owner_token = match std::fs::read_to_string(dir.owner_token()) {
+        let owner_token = match files::read_small(&dir.owner_token()) {
             // A cut file would make a short token that can be guessed.
             Ok(token) if token.trim().len() == TOKEN_CHARS => Some(sha256(token.trim().as_bytes())),
             Ok(_) => {
@@ -243,7 +243,7 @@ impl App {
 
     /// The wall clock, in milliseconds since 1970.
     #[must_use]
-    pub fn now_ms(&self) -> u64 {
+    fn now_ms(&self) -> u64 {
         u64::try_from(self.clocks.read().wall_ns / 1_000_000).unwrap_or(0)
     }
 
@@ -270,7 +270,7 @@ impl App {
     /// The owner's private key, where it lies on this machine and can be read.
     #[must_use]
     pub fn owner_key(&self) -> Option<PrivateKey> {
-        let text = zeroize::Zeroizing::new(std::fs::read_to_string(self.dir.owner_key()).ok()?);
+        let text = zeroize::Zeroizing::new(files::read_small(&self.dir.owner_key()).ok()?);
         PrivateKey::parse(&text).ok()
     }
 

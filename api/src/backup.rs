@@ -27,6 +27,7 @@ pub use manifest::{AccountRow, FORMAT, FileRow, Manifest};
 use crate::{
     blobs,
     data_dir::{DataDir, write_secret},
+    files,
 };
 use copy::copy;
 use error::{file, place};
@@ -139,7 +140,8 @@ impl<'a> Backup<'a> {
         if self.manifest.with_keys {
             for key in KEYS {
                 let path = files.root().join(key);
-                let bytes = zeroize::Zeroizing::new(fs::read(&path).map_err(file(&path))?);
+                let read = files::read_plain(&path, files::SMALL_BYTES_MAX);
+                let bytes = zeroize::Zeroizing::new(read.map_err(file(&path))?);
                 self.put(&format!("{below}/{key}"), &bytes)?;
             }
         }

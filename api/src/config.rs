@@ -17,7 +17,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::data_dir::DataDir;
+use crate::{data_dir::DataDir, files};
 pub use error::{ConfigError, Fault};
 pub use layers::{Layers, Setting, Source};
 
@@ -328,7 +328,7 @@ impl Config {
     /// See [`ConfigError`].
     pub fn load(dir: &DataDir) -> Result<Config, ConfigError> {
         let path = dir.config();
-        let text = match std::fs::read_to_string(&path) {
+        let text = match files::read_small(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(source) => return Err(ConfigError::Unreadable { path, source }),

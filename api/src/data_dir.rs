@@ -16,6 +16,9 @@ use crate::files;
 /// Where a command looks when it is told nothing.
 pub const DEFAULT_DIR: &str = "./countersign-data";
 
+/// No process number is longer, with its line's end.
+const HOLDER_BYTES_MAX: u64 = 32;
+
 /// A data directory; it need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataDir {
@@ -215,7 +218,7 @@ impl DataDir {
                 if source.kind() == io::ErrorKind::ReadOnlyFilesystem => {}
             other => return other,
         }
-        let mut file = File::open(self.root.join("lock")).ok();
+        let mut file = files::open_plain(&self.root.join("lock")).ok();
         let directory = self.take(file.as_mut())?;
         Ok(Held {
             _file: file,
@@ -237,7 +240,7 @@ impl DataDir {
             Some(file) => {
                 let taken = taken.and_then(|()| rustix::fs::flock(&*file, exclusive));
                 // A holder that cannot be read is still a holder.
-                let _ = file.read_to_string(&mut holder);
+                let _ = Read::take(&mut *file, HOLDER_BYTES_MAX).read_to_string(&mut holder);
                 taken
             }
             None => taken,
@@ -268,7 +271,7 @@ impl DataDir {
         if gone {
             return None;
         }
-        let text = std::fs::read_to_string(self.serve_json()).ok()?;
+        let text = files::read_small(&self.serve_json()).ok()?;
         serde_json::from_str(&text).ok()
     }
 

@@ -10,6 +10,7 @@ use countersign_verifier::key::PublicKey;
 use crate::{
     account::{Account, New, OpenError, generate},
     data_dir::{DataDir, LockError, is_account_name, sync_dir, write_public, write_secret},
+    files::move_into_place,
     local_witnesses::{self, LocalError},
 };
 
@@ -95,8 +96,7 @@ pub fn create(dir: &DataDir, plan: &Plan) -> Result<(), InitError> {
     let made = fill(&DataDir::new(&stage), plan).and_then(|()| {
         // A directory that is there already gives its place only while it is empty: two attempts at once cannot both succeed.
         let _ = std::fs::remove_file(dir.root().join("lock"));
-        std::fs::rename(&stage, dir.root()).map_err(file(dir.root()))?;
-        sync_dir(parent).map_err(file(parent))
+        move_into_place(&stage, dir.root()).map_err(file(dir.root()))
     });
     if made.is_err() {
         // What is left of it holds keys that nothing uses; not being able to remove it changes nothing else.

@@ -23,6 +23,7 @@ use countersign_witness::{
 use crate::{
     account::Parts,
     data_dir::{DataDir, sync_dir, write_public},
+    files,
 };
 
 pub use admit::{admit, admit_running, lines};
@@ -139,7 +140,7 @@ pub fn find(dir: &DataDir) -> Result<Vec<LocalWitness>, LocalError> {
         return Ok(Vec::new());
     }
     let path = listen_file(dir);
-    let text = std::fs::read_to_string(&path).map_err(file(&path))?;
+    let text = files::read_small(&path).map_err(file(&path))?;
     let addresses: Vec<SocketAddr> =
         serde_json::from_str(&text).map_err(|why| LocalError::Wrong {
             path,

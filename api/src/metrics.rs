@@ -247,7 +247,7 @@ impl Metrics {
                 .set(size(status.published.size));
             self.read_only
                 .get_or_create(&of)
-                .set(i64::from(status.stop.is_some()));
+                .set(i64::from(account.takes_nothing(&status).is_some()));
             self.clock_offset
                 .get_or_create(&of)
                 .set(status.clock_offset_ms);

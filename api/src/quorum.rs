@@ -240,7 +240,7 @@ impl Next {
 
     fn read(files: &AccountDir) -> Result<Option<Next>, QuorumError> {
         let path = Next::path(files);
-        let text = match std::fs::read_to_string(&path) {
+        let text = match crate::files::read_small(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(file(&path)(e)),
@@ -316,7 +316,7 @@ fn replace(files: &AccountDir, path: &Path, text: &str) -> Result<(), QuorumErro
 }
 
 fn read(path: &Path) -> Result<String, QuorumError> {
-    std::fs::read_to_string(path).map_err(file(path))
+    crate::files::read_small(path).map_err(file(path))
 }
 
 fn file(path: &Path) -> impl FnOnce(io::Error) -> QuorumError {

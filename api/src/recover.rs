@@ -1,9 +1,11 @@
 //! Bringing back what a log has lost, from somebody who kept it.
 //!
 //! Nothing is believed of whoever serves it: a head that this log has signed, and that met the policy of its size, says what is
-//! missing; the tree there must begin with what is here; and the leaves must lead to its root. Only then is one of them stored.
+//! missing; the tree there must begin with what is here; and the leaves must lead to its root. Only then is one of them stored. Nor is
+//! anything believed of what is here: every leaf of it is read first, and what is damaged is never gone on from.
 
 mod error;
+mod here;
 mod spool;
 
 use std::sync::Arc;
@@ -40,7 +42,8 @@ pub struct Plan<'a> {
     pub source: &'a Foreign,
     /// Notes of one head of this log, whose signatures count together; none: the source's newest checkpoint.
     pub heads: Vec<String>,
-    /// Told of leaves that were proved, and of all that are missing; then of leaves that were stored.
+    /// Told of leaves that are here and were read, and of all of them; then of leaves that were proved, and of all that are missing; then
+    /// of leaves that were stored.
     pub progress: &'a dyn Fn(u64, u64),
 }
 
@@ -64,14 +67,17 @@ pub fn run(parts: &Parts, plan: &Plan<'_>) -> Result<Recovered, RecoverError> {
     // Small caches: everything is read and written once.
     let shared = Shared::new(32 << 20, 64 << 20);
     let files = &parts.files;
-    let lost = rocks::lost(&files.db(), &files.tidemark())?;
+    let lost = rocks::lost(&files.db(), &files.tidemark()).map_err(here::of_mark)?;
     let is_lost = lost.is_some();
     let mut rehearsal = match lost {
         Some(nothing) => Import::begin(Arc::new(nothing), parts.ledger()?)?,
-        None => begin(parts, &shared, false)?,
+        None => {
+            here::read(files, &shared, plan.progress)?;
+            begin(parts, &shared, false).map_err(here::damaged)?
+        }
     };
     let from = rehearsal.committed();
-    compare(&rehearsal, plan.source, &kept.head)?;
+    compare(&rehearsal, plan.source, &kept.head).map_err(here::damaged)?;
     let mut spool = Spool::create(parts.files.root().join("recover.part"))?;
     let rounds = fetch(&mut rehearsal, plan, &kept.head, &mut spool)?;
     // Closed before it is opened for writing.

@@ -159,7 +159,8 @@ async fn serve(
     app.stops_with(stop.clone());
     let announced = dir.announce(&Running {
         pid: std::process::id(),
-        url: app.url().to_owned(),
+        // What is done on this machine needs no proxy, no name and no other machine's word.
+        url: app.config.near_url(address),
         started_at: app.server_time(),
     });
     if let Err(error) = announced {
@@ -319,9 +320,11 @@ pub fn print_ready(app: &App) -> io::Result<()> {
                 let asked = account.log.status().witnesses.witnesses.len();
                 (account.vkey.clone(), asked)
             }
+            // It serves nothing of it, and has said why.
+            Standing::Failing => continue,
             // Whoever looks through it later learns how it stands; its files say what it is.
             _ => {
-                let text = |path| std::fs::read_to_string(path).unwrap_or_default();
+                let text = |path: std::path::PathBuf| files::read_small(&path).unwrap_or_default();
                 let policy = Policy::parse(text(files.policy()));
                 let asked = policy.map_or(0, |policy| policy.witnesses().len());
                 (text(files.log_vkey()).trim().to_owned(), asked)

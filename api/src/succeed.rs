@@ -1,8 +1,11 @@
 //! Beginning the log that goes on from one that cannot be recovered.
 //!
-//! The old one is marked first, and never signs again: whatever happens then, there are not two.
+//! The old one is marked first, and never signs again: whatever happens then, there are not two. The new one is made beside its place and
+//! moved there whole: what an interrupted attempt left lies where no account does.
 
 mod known;
+mod mark;
+mod standing;
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -13,14 +16,14 @@ use countersign_verifier::{
     note::Note,
     predecessor::{Predecessor, PredecessorError},
 };
-use serde::{Deserialize, Serialize};
 
 pub use known::ask_witnesses;
 use known::last_head;
+use mark::Mark;
 
 use crate::{
     account::{Account, After, New, OpenError, Parts},
-    data_dir::{AccountDir, DataDir, sync_dir, write_public},
+    data_dir::{AccountDir, DataDir, sync_dir},
     files, init,
     local_witnesses::{self, LocalError},
     recover::RecoverError,
@@ -120,6 +123,27 @@ pub enum SucceedError {
         /// Its account.
         name: String,
     },
+    /// The mark does not say which log goes on, or is not there and one does.
+    #[error("{}: {why}. {due}", path.display())]
+    Mark {
+        /// The mark.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+        /// What is to be done.
+        due: String,
+    },
+    /// An account does not say what it goes on from, and it matters.
+    #[error(
+        "{}: {why}: whether this account goes on from the old log cannot be told. Mend it, or move the account's folder out of `accounts`",
+        path.display()
+    )]
+    Untold {
+        /// The file that should say it.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The directory's own witnesses do not take the new log.
     #[error(transparent)]
     Witnesses(#[from] LocalError),
@@ -133,119 +157,128 @@ pub enum SucceedError {
     },
 }
 
-/// Two names: no mark is nearly as large.
-const MARK_BYTES_MAX: u64 = 64 << 10;
-
-/// What marks the old account.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Mark {
-    origin: String,
-    account: String,
-}
+/// Where the successor is made before it is moved to its place, whole.
+const STAGE: &str = ".successor-new";
 
 /// Marks the old account and makes the new one. The caller holds the directory. Interrupted, it is run again.
 ///
 /// # Errors
 /// [`SucceedError`].
 pub fn run(dir: &DataDir, old: &Parts, plan: &Plan) -> Result<Succeeded, SucceedError> {
-    check_names(dir, old, plan)?;
-    let successor = dir.account(&plan.name);
-    let again = marked(old, plan)?;
-    if again && successor.log_vkey().is_file() {
-        return whole(dir, plan);
+    check_names(old, plan)?;
+    if standing::is_there(dir, old, plan)? {
+        return finish(dir, old, plan);
     }
     let last = last_head(old, plan)?;
     let predecessor = Predecessor::new(&last.note, last.recovered)?;
-    let owner_until = match (&plan.owner, &last.owner) {
-        (Some(_), _) => None,
-        // Leaf 0 is what the files say.
-        (None, None) => Some(1),
-        (None, Some(_)) => {
-            let all = head_of(&last.note).map_or(0, |head| head.size);
-            (last.recovered < all).then_some(last.recovered)
-        }
-    };
-    let told = plan.owner.clone().or(last.owner);
     let after = After {
         epoch: old.opened.epoch + 1,
         predecessor: predecessor.clone(),
         policy: old.policies.text.clone(),
         vkey: old.vkey.clone(),
     };
-    mark(old, plan)?;
+    let told = plan.owner.clone().or(last.owner);
     let new = New {
         name: plan.name.clone(),
         origin: plan.origin.clone(),
-        owner: told.clone().unwrap_or_else(|| old.opened.owner.clone()),
+        owner: told.unwrap_or_else(|| old.opened.owner.clone()),
         public: old.public,
         witnesses: Vec::new(),
     };
-    let folder = successor.root().to_owned();
-    if again && folder.exists() {
-        // Of an attempt that did not come to its end: without its vkey it is no account.
-        std::fs::remove_dir_all(&folder).map_err(file(folder))?;
-    }
-    // Small: one commit is made.
-    let shared = Shared::new(8 << 20, 8 << 20);
-    let vkey = Account::create_after(dir, &new, Some(&after), &shared, Arc::new(SystemClocks))?;
-    let accounts = dir.root().join("accounts");
-    sync_dir(&accounts).map_err(file(accounts))?;
+    let marked = Mark::of(plan).write(&old.files);
+    marked.map_err(file(old.files.succeeded()))?;
+    let vkey = make(dir, &new, &after)?;
     local_witnesses::admit(dir, &vkey)?;
     Ok(Succeeded {
         vkey,
+        owner_until: owner_until(&predecessor).filter(|_| plan.owner.is_none()),
         predecessor,
         nothing: last.nothing,
-        owner_until,
     })
 }
 
-fn check_names(dir: &DataDir, old: &Parts, plan: &Plan) -> Result<(), SucceedError> {
+fn check_names(old: &Parts, plan: &Plan) -> Result<(), SucceedError> {
     init::check_names(&plan.name, &plan.origin).map_err(|e| SucceedError::Name(e.to_string()))?;
-    let taken = |what: &str| Err(SucceedError::Name(what.into()));
     if plan.origin == old.opened.origin {
-        return taken(
-            "the successor needs an origin of its own: nothing is signed under the old one any more",
-        );
-    }
-    let (new, marked) = (dir.account(&plan.name), old.files.succeeded().exists());
-    if new.root().exists() && !marked {
-        return taken("there is an account of this name already");
+        let why = "the successor needs an origin of its own: nothing is signed under the old one any more";
+        return Err(SucceedError::Name(why.into()));
     }
     Ok(())
 }
 
-/// The successor that an earlier attempt made whole: what that did not come to is to tell the directory's own witnesses.
-fn whole(dir: &DataDir, plan: &Plan) -> Result<Succeeded, SucceedError> {
+/// Makes the new account, whole or not at all; its verifier key.
+fn make(dir: &DataDir, new: &New, after: &After) -> Result<String, SucceedError> {
+    let stage = dir.root().join(STAGE);
+    // What an interrupted attempt left: keys that nothing uses.
+    if stage.exists() {
+        std::fs::remove_dir_all(&stage).map_err(file(stage.clone()))?;
+    }
+    let staged = DataDir::new(&stage);
+    // Small: one commit is made.
+    let shared = Shared::new(8 << 20, 8 << 20);
+    let made = Account::create_after(&staged, new, Some(after), &shared, Arc::new(SystemClocks))
+        .map_err(SucceedError::from)
+        .and_then(|vkey| {
+            let (from, place) = (staged.account(&new.name), dir.account(&new.name));
+            let (from, place) = (from.root(), place.root());
+            sync_dir(from).map_err(file(from.to_owned()))?;
+            files::move_into_place(from, place).map_err(file(place.to_owned()))?;
+            Ok(vkey)
+        });
+    // Empty, or with keys that nothing uses; not being able to remove it changes nothing else.
+    let _ = std::fs::remove_dir_all(&stage);
+    made
+}
+
+/// The successor that an earlier attempt made whole: what that may not have come to is to make its place durable and to tell the
+/// directory's own witnesses; and nobody may have heard what it had to say.
+fn finish(dir: &DataDir, old: &Parts, plan: &Plan) -> Result<Succeeded, SucceedError> {
     let parts = Parts::read(dir, &plan.name)?;
+    let is = &parts.opened;
+    let there = |why: String| {
+        let name = &plan.name;
+        SucceedError::Name(format!("account `{name}` is there already, and {why}"))
+    };
+    let before = is.predecessor.clone();
+    let before = before.ok_or_else(|| there("goes on from no other log".into()))?;
+    if before.origin != old.opened.origin || is.origin != plan.origin {
+        let (is, before) = (&is.origin, &before.origin);
+        return Err(there(format!("is {is}, which goes on from {before}")));
+    }
+    if plan.owner.as_ref().is_some_and(|owner| *owner != is.owner) {
+        return Err(there("its owner has another key".into()));
+    }
+    let accounts = dir.root().join("accounts");
+    sync_dir(&accounts).map_err(file(accounts))?;
     local_witnesses::admit(dir, &parts.vkey)?;
-    let predecessor = parts.opened.predecessor.ok_or_else(|| {
-        SucceedError::Name(format!("account `{}` goes on from no other log", plan.name))
-    })?;
+    let last = known::again(old, &before);
+    let is_given = match &last {
+        _ if plan.owner.is_some() => true,
+        // Not the key that leaves and files tell of: it was named with the attempt that made this.
+        Ok(last) if last.recovered == before.recovered_size => {
+            *last.owner.as_ref().unwrap_or(&old.opened.owner) != is.owner
+        }
+        _ => false,
+    };
+    let nothing = match last {
+        _ if before.recovered_size > 0 => None,
+        Ok(last) => last.nothing,
+        Err(error) => Some(error.to_string()),
+    };
     Ok(Succeeded {
         vkey: parts.vkey,
-        predecessor,
-        nothing: None,
-        owner_until: None,
+        owner_until: owner_until(&before).filter(|_| !is_given),
+        predecessor: before,
+        nothing,
     })
 }
 
-/// Whether the old account is marked for this successor already. One that was cut short when it was written marks as well, and says no
-/// name yet.
-fn marked(old: &Parts, plan: &Plan) -> Result<bool, SucceedError> {
-    let path = old.files.succeeded();
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(e) => return Err(file(path)(e)),
-    };
-    match serde_json::from_str::<Mark>(&text) {
-        Ok(found) if found == Mark::of(plan) => Ok(true),
-        Ok(found) => Err(SucceedError::Another {
-            path,
-            origin: found.origin,
-            name: found.account,
-        }),
-        Err(_) => Ok(false),
+/// Up to which leaf the owner's key is known that a successor takes over, where there were more.
+fn owner_until(before: &Predecessor) -> Option<u64> {
+    match before.recovered_size {
+        // Leaf 0 is what the files say.
+        0 => Some(1),
+        _ => before.lost.map(|(first, _)| first),
     }
 }
 
@@ -254,30 +287,12 @@ fn marked(old: &Parts, plan: &Plan) -> Result<bool, SucceedError> {
 /// # Errors
 /// In words, where there is a mark that does not say it.
 pub fn read_mark(old: &AccountDir) -> Result<Option<String>, String> {
-    let path = old.succeeded();
-    let bytes = match files::read_plain(&path, MARK_BYTES_MAX) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        read => read.map_err(|e| format!("{}: {e}", path.display()))?,
-    };
-    let mark = serde_json::from_slice::<Mark>(&bytes);
-    mark.map(|mark| Some(mark.origin)).map_err(|e| {
+    let mark = Mark::read(old).map_err(|unread| {
+        let (path, why) = (old.succeeded(), unread.why);
         let path = path.display();
-        format!("{path}: it says that another log goes on, and not which ({e}): run `succeed` again, or remove it if nobody did")
-    })
-}
-
-/// Marks the old account, which is not marked for another successor.
-fn mark(old: &Parts, plan: &Plan) -> Result<(), SucceedError> {
-    if marked(old, plan)? {
-        return Ok(());
-    }
-    let path = old.files.succeeded();
-    if path.exists() {
-        std::fs::remove_file(&path).map_err(file(path.clone()))?;
-    }
-    // OK because a struct of strings has no key that is not a string.
-    let text = serde_json::to_string(&Mark::of(plan)).expect("succeed::mark") + "\n";
-    write_public(&path, text.as_bytes()).map_err(file(path))
+        format!("{path}: {why}: run `succeed` again, which says what is to be done")
+    })?;
+    Ok(mark.map(|mark| mark.origin))
 }
 
 impl From<StoreError> for SucceedError {
@@ -286,25 +301,18 @@ impl From<StoreError> for SucceedError {
     }
 }
 
-impl Mark {
-    fn of(plan: &Plan) -> Mark {
-        Mark {
-            origin: plan.origin.clone(),
-            account: plan.name.clone(),
-        }
-    }
-}
-
 /// The account of a directory that is marked for this successor: the one that an interrupted attempt was about.
 #[must_use]
 pub fn marked_for(dir: &DataDir, name: &str, origin: &str) -> Option<String> {
-    dir.account_names().ok()?.into_iter().find(|old| {
-        let text = std::fs::read_to_string(dir.account(old).succeeded());
-        let mark = text
-            .ok()
-            .and_then(|text| serde_json::from_str::<Mark>(&text).ok());
-        mark.is_some_and(|mark| mark.account == name && mark.origin == origin)
-    })
+    let wanted = Mark {
+        origin: origin.into(),
+        account: name.into(),
+    };
+    let is_for = |old: &String| {
+        let mark = Mark::read(&dir.account(old));
+        matches!(mark, Ok(Some(mark)) if mark == wanted)
+    };
+    dir.account_names().ok()?.into_iter().find(is_for)
 }
 
 fn file(path: PathBuf) -> impl FnOnce(io::Error) -> SucceedError {
@@ -318,3 +326,6 @@ pub fn head_of(note: &str) -> Option<Head> {
     let Checkpoint { size, root, .. } = Checkpoint::parse(note.text).ok()?;
     Some(Head { size, root })
 }
+
+#[cfg(test)]
+mod tests;

@@ -277,7 +277,12 @@ fn what_was_changed_in_a_copy_is_found_and_named() {
     let at = bundle.len() - 30;
     changed[at] ^= 1;
     copy.put("tile/entries/000", &changed);
-    audited().has("entry", Some(255), "tile/0/000");
+    let other = audited();
+    other.has("entry", Some(255), "tile/0/000");
+    for name in ["entries", "tiles", "leaves"] {
+        assert_eq!(other.check(name).0, "fail", "{name}: {}", other.report);
+    }
+    assert_ne!(other.check("signatures").0, "pass", "{}", other.report);
     for (bytes, word) in [
         (&bundle[..bundle.len() - 1], "ends at byte"),
         (&[bundle.as_slice(), b"x"].concat(), "too many"),
@@ -287,7 +292,44 @@ fn what_was_changed_in_a_copy_is_found_and_named() {
         audited().has("entry", None, word);
     }
     std::fs::remove_file(copy.folder.join("tile/entries/000")).expect("a file");
-    audited().has("entry", None, "tile/entries/000: is not there");
+    // Nothing was read: neither whose entries they are is known, nor that tiles are what follows from them.
+    for (more, decisions) in [(&[] as &[&str], "skipped"), (&["--replay"][..], "unknown")] {
+        let gone = audit(copy.log(), &policy, more);
+        gone.has("entry", None, "tile/entries/000: is not there");
+        assert_eq!(gone.check("entries").0, "fail");
+        assert_eq!(gone.check("tiles").0, "unknown", "{}", gone.report);
+        for name in ["leaves", "signatures"] {
+            let told = gone.check(name);
+            assert_eq!(told, ("unknown", "the entries cannot be read"), "{name}");
+        }
+        assert_eq!(gone.check("decisions").0, decisions, "{}", gone.report);
+    }
+    copy.put("tile/entries/000", &bundle);
+    // The first leaves were read, and not the rest.
+    let path = format!("tile/entries/001.p/{}", size - 256);
+    let rest = file(&path);
+    std::fs::remove_file(copy.folder.join(&path)).expect("a file");
+    let part = audit(copy.log(), &policy, &["--replay"]);
+    part.has("entry", None, "is not there");
+    for (name, due) in [
+        ("entries", "fail"),
+        ("tiles", "unknown"),
+        ("leaves", "fail"),
+        ("signatures", "unknown"),
+        ("decisions", "unknown"),
+    ] {
+        assert_eq!(part.check(name).0, due, "{name}: {}", part.report);
+    }
+    copy.put(&path, &rest);
+    // The first leaf, so changed that it looks like none of ours.
+    let mut changed = bundle.clone();
+    changed[2] ^= 1;
+    copy.put("tile/entries/000", &changed);
+    let strange = audited();
+    strange.has("entry", Some(0), "tile/0/000");
+    for name in ["leaves", "signatures"] {
+        assert_eq!(strange.check(name).0, "unknown", "{}", strange.report);
+    }
     copy.put("tile/entries/000", &bundle);
 
     // A tile, at each level.
@@ -311,6 +353,9 @@ fn what_was_changed_in_a_copy_is_found_and_named() {
     let forged = audited();
     assert_eq!(forged.code, Some(1), "{}", forged.report);
     assert_eq!(forged.check("entries").0, "fail");
+    for name in ["tiles", "leaves", "signatures"] {
+        assert_eq!(forged.check(name).0, "unknown", "{}", forged.report);
+    }
     let text = String::from_utf8(good.clone()).expect("UTF-8");
     copy.put(
         "checkpoint",

@@ -62,12 +62,32 @@ impl Checked {
         faults.iter().map(class).collect()
     }
 
+    /// How each class came out, in their order: p(ass), f(ail), u(nknown), s(kipped).
+    fn statuses(&self) -> String {
+        let checks = self.reports[0]["checks"].as_array().expect("checks");
+        let name = |check: &Value| check["name"].as_str().expect("a name").to_owned();
+        let names: Vec<String> = checks.iter().map(name).collect();
+        assert_eq!(names, CLASSES);
+        let status = |check: &Value| check["status"].as_str().expect("a status")[..1].to_owned();
+        checks.iter().map(status).collect()
+    }
+
+    /// What there is to do, a line each.
+    fn to_do(&self) -> Vec<&str> {
+        let ways = self.reports[0]["to_do"].as_array().expect("ways");
+        ways.iter()
+            .map(|way| way.as_str().expect("a way"))
+            .collect()
+    }
+
     fn told(&self, class: &str) -> &str {
         let checks = self.reports[0]["checks"].as_array().expect("checks");
         let check = checks.iter().find(|check| check["name"] == class);
         check.expect(class)["detail"].as_str().expect("a detail")
     }
 }
+
+const CLASSES: [&str; 7] = ["entry", "tile", "head", "index", "state", "blob", "key"];
 
 /// Leaves of every kind, so many that there are tiles and a level above.
 fn grow(rig: &mut Rig, name: &str) {
@@ -148,6 +168,8 @@ fn each_account_has_its_report_and_the_worst_is_the_exit_code() {
     let one = check(dir, &[]);
     assert_eq!((one.code, one.reports.len()), (Some(1), 2));
     assert_eq!(one.reports[1]["faults"][0]["class"], "key");
+    let team = check(dir, &["--account", "team"]);
+    assert_eq!(team.statuses(), "pppppsf");
     check(dir, &["--account", "dev"]).holds();
     // A copy of an account, laid beside it: each holds, and no service starts on both.
     fs::remove_dir_all(dir.join("accounts/team")).expect("the folder");
@@ -159,7 +181,7 @@ fn each_account_has_its_report_and_the_worst_is_the_exit_code() {
     assert_eq!(site.start.try_run().err().and_then(|e| e.code), Some(2));
 }
 
-fn flip(path: &Path, at: u64) {
+pub fn flip(path: &Path, at: u64) {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -203,6 +225,20 @@ fn a_disk_that_changes_bits_is_found_and_a_store_that_does_not_open_is_a_fault()
                 table.display()
             );
             found.extend(checked.classes());
+            // Where a leaf cannot be read nothing passes that follows from it.
+            let told = checked.told("tile");
+            if told.contains("leaves are missing") {
+                let statuses = checked.statuses();
+                for at in [0, 1, 2, 3, 4, 6] {
+                    assert_ne!(&statuses[at..=at], "p", "{statuses}");
+                }
+                assert!(
+                    checked
+                        .to_do()
+                        .iter()
+                        .any(|way| way.contains("move db/ away"))
+                );
+            }
             fs::write(&table, &whole).expect("a table");
         }
     }
@@ -217,6 +253,8 @@ fn a_disk_that_changes_bits_is_found_and_a_store_that_does_not_open_is_a_fault()
         (gone.code, gone.classes()),
         (Some(1), BTreeSet::from(["head".to_owned()]))
     );
+    assert_eq!(gone.statuses(), "ssfssss");
+    assert!(gone.to_do()[0].contains("countersign recover"));
     fs::write(&current, kept).expect("CURRENT");
     // The keys of another log.
     let key = rig.account("service.key");
@@ -227,7 +265,48 @@ fn a_disk_that_changes_bits_is_found_and_a_store_that_does_not_open_is_a_fault()
         (other.code, other.classes()),
         (Some(1), BTreeSet::from(["key".to_owned()]))
     );
+    assert_eq!(other.statuses(), "pppppsf");
     fs::write(&key, kept).expect("a key");
+    check(&dir, &[]).holds();
+    rig.begin_again();
+}
+
+#[test]
+fn what_a_repair_leaves_is_told_with_what_mends_it() {
+    let mut rig = Rig::up();
+    grow(&mut rig, "a");
+    rig.restart();
+    rig.service.stop();
+    let dir = rig.dir().to_owned();
+    let sound = check(&dir, &[]);
+    assert_eq!(sound.holds().statuses(), "pppppsp");
+    assert!(sound.to_do().is_empty());
+    let (key, mark) = ("A key is missing", "The guard refuses");
+    for (name, instead, statuses, way) in [
+        ("seat.secret", None, "pppppsf", key),
+        // Without its keys the account's policy is not read either.
+        ("log.key", None, "ppuppsf", key),
+        ("published", None, "ssfssss", mark),
+        ("published", Some(Vec::new()), "ssfssss", mark),
+        ("published", Some(vec![0_u8; 1_024]), "ppfppsp", mark),
+    ] {
+        let path = rig.account(name);
+        let kept = fs::read(&path).expect("a file");
+        fs::remove_file(&path).expect("a file");
+        if let Some(bytes) = instead {
+            fs::write(&path, bytes).expect("a file");
+        }
+        let found = check(&dir, &[]);
+        assert_eq!(found.code, Some(1), "{name}: {}", found.stderr);
+        assert!(found.statuses() == statuses, "{name}: {:?}", found.reports);
+        let ways = found.to_do();
+        assert_eq!(ways.len(), 1, "{name}: {ways:?}");
+        assert!(
+            ways[0].contains(way) && !ways[0].contains("recover"),
+            "{ways:?}"
+        );
+        fs::write(&path, kept).expect("a file");
+    }
     check(&dir, &[]).holds();
     rig.begin_again();
 }
@@ -354,9 +433,7 @@ fn one_account_that_does_not_open_keeps_no_other_from_a_check_or_a_backup() {
     }
     service.stop();
     fs::remove_file(site.start.dir.join("accounts/aa/log.key")).expect("a key");
-    let mut start = site.start.clone();
-    start.account = "aa";
-    let mut service = start.run();
+    let mut service = site.start.run();
     let said = check(&site.start.dir, &[]);
     assert_eq!(said.code, Some(3), "{}", said.stderr);
     assert!(said.stderr.contains("`aa`"), "{}", said.stderr);

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     time::Duration,
 };
 
@@ -151,7 +151,7 @@ fn what_is_asked_wrongly_of_the_log_is_named() {
 }
 
 /// A watcher: a connection that events come over.
-struct Watcher(BufReader<TcpStream>);
+pub(super) struct Watcher(BufReader<TcpStream>);
 
 impl Watcher {
     fn new(rig: &Rig, target: &str, more: &[(&str, &str)]) -> Watcher {
@@ -159,10 +159,19 @@ impl Watcher {
     }
 
     fn with(rig: &Rig, token: &str, target: &str, more: &[(&str, &str)]) -> Watcher {
+        Watcher::at(rig.service.address, token, target, more)
+    }
+
+    pub(super) fn at(
+        address: SocketAddr,
+        token: &str,
+        target: &str,
+        more: &[(&str, &str)],
+    ) -> Watcher {
         let token = format!("Bearer {token}");
         let mut headers = vec![("authorization", token.as_str())];
         headers.extend(more);
-        let mut stream = TcpStream::connect(rig.service.address).expect("a connection");
+        let mut stream = TcpStream::connect(address).expect("a connection");
         stream
             .set_read_timeout(Some(Duration::from_secs(90)))
             .expect("a time-out");
@@ -180,7 +189,7 @@ impl Watcher {
     }
 
     /// The next event's id and data.
-    fn next(&mut self) -> (u64, Value) {
+    pub(super) fn next(&mut self) -> (u64, Value) {
         let mut id = None;
         loop {
             let mut line = String::new();

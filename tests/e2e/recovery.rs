@@ -16,7 +16,10 @@ use countersign_verifier::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::rig::{Answer, Cosigners, JSON, Service, Start, clean, countersign, receipt, verify};
+use super::check::flip;
+use crate::rig::{
+    Answer, Cosigners, JSON, Service, Start, clean, countersign, files, receipt, verify,
+};
 
 /// Reaching it is a failure, whatever the machine is busy with.
 pub const PATIENCE: Duration = Duration::from_secs(90);
@@ -317,6 +320,53 @@ fn another_history_is_never_recovered_over() {
     let mut service = site.start.run();
     submit(&site, &service, 2..3, "included");
     service.stop();
+}
+
+#[test]
+fn what_is_here_is_read_before_it_is_said_that_nothing_is_missing() {
+    let site = Site::new();
+    let mut service = site.start.run();
+    submit(&site, &service, 0..40, "included");
+    let kept = site.path("mirror");
+    mirror(&service, &kept);
+    service.stop();
+    // So that the leaves lie in tables.
+    site.start.run().stop();
+    let from = kept.display().to_string();
+    let said = site.done(&["recover", "--from", &from]);
+    assert!(said.contains("nothing is missing"), "{said}");
+    let sound = site.keep("sound");
+    let mut met = 0;
+    for table in files(&site.account("db"), "sst") {
+        flip(&table, 40);
+        let found = site.run(&["check", "--json"]).stdout;
+        let report: Value = serde_json::from_str(&found).expect("a report");
+        let faults = report["faults"].as_array().expect("faults");
+        let of_leaf = faults.iter().find(|fault| fault["class"] == "entry");
+        if let Some(fault) = of_leaf {
+            met += 1;
+            assert!(found.contains("move db/ away"), "{found}");
+            let refused = site.run(&["recover", "--from", &from]);
+            assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+            let leaf = format!("leaf {} cannot be read", fault["index"]);
+            for word in [leaf.as_str(), "Move db/ away"] {
+                assert!(refused.stderr.contains(word), "{word}: {}", refused.stderr);
+            }
+            // As it says.
+            fs::rename(site.account("db"), site.path("db.damaged")).expect("the database");
+            let said = site.done(&["recover", "--from", &from]);
+            assert!(said.contains("brought back"), "{said}");
+            site.done(&["check"]);
+            fs::remove_dir_all(site.path("db.damaged")).expect("the database");
+        }
+        site.restore(&sound);
+    }
+    assert!(met > 0, "no table of leaves");
+    // A mark that is gone is no leaf, and does not come back.
+    fs::remove_file(site.account("published")).expect("the mark");
+    let refused = site.run(&["recover", "--from", &from]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("newest copy"), "{}", refused.stderr);
 }
 
 #[test]

@@ -288,14 +288,16 @@ fn without_a_head_given_the_witnesses_say_which_and_an_interrupted_attempt_is_fi
     let head = mirror(&service, &site.path("mirror"));
     service.stop();
     site.restore(&older);
-    // An attempt that was killed after its mark, with half an account.
+    // An attempt that was killed after its mark, with half an account beside its place.
     let mark = r#"{"origin":"localhost/next","account":"next"}"#;
     fs::write(site.account("succeeded.json"), mark).expect("a mark");
-    let half = site.start.dir.join("accounts/next");
-    fs::create_dir(&half).expect("a folder");
+    let stage = site.start.dir.join(".successor-new");
+    let half = stage.join("accounts/next");
+    fs::create_dir_all(&half).expect("a folder");
     fs::write(half.join("log.key"), "half").expect("a file");
     let next = ["succeed", "--name", "next", "--origin", "localhost/next"];
     let vkey = site.done(&next).trim().to_owned();
+    assert!(!stage.exists());
     assert_eq!(site.done(&next).trim(), vkey);
     for witness in &witnesses.0 {
         witness.add_log(&vkey);
@@ -404,6 +406,12 @@ fn a_successor_belongs_to_the_owner_by_the_key_that_it_had_last() {
         let next = ["succeed", "--name", "next", "--origin", "localhost/next"];
         let said = site.run(&[&next[..], more].concat());
         assert_eq!(said.code, Some(0), "{}", said.stderr);
+        let again = site.run(&[&next[..], more].concat());
+        assert_eq!(again.code, Some(0), "{}", again.stderr);
+        for warning in ["the owner's key is the one", "none are counted"] {
+            let is_said = [&said, &again].map(|said| said.stderr.contains(warning));
+            assert_eq!(is_said[0], is_said[1], "{}{}", said.stderr, again.stderr);
+        }
         let mut start = site.start.clone();
         (start.verb, start.account) = (&["serve"], "next");
         let mut service = start.run();
@@ -418,11 +426,87 @@ fn a_successor_belongs_to_the_owner_by_the_key_that_it_had_last() {
     fs::write(&other, key("other").public().spki_der()).expect("a key");
     let said = begun(&["--owner", &other.display().to_string()]);
     assert_eq!(said.0, spki(&key("other")));
-    // Where no leaf can be read, leaf 0's key is what is known, and that is said.
+    // Where no leaf can be read, leaf 0's key is what is known, and that is said, also to who runs it again.
     fs::remove_file(site.account("db/CURRENT")).expect("the database");
     let head = site.path("head");
     fs::write(&head, &note).expect("a head");
     let said = begun(&["--head", &head.display().to_string()]);
     assert_eq!(said.0, spki(&owner));
     assert!(said.1.contains("had at size 1"), "{}", said.1);
+}
+
+/// Begins the successor of an account.
+fn succeed(site: &Site, account: &str, name: &str, origin: &str) -> super::recovery::Said {
+    let account = ["succeed", "--account", account];
+    let next = ["--name", name, "--origin", origin];
+    site.run(&[&account[..], &next].concat())
+}
+
+#[test]
+fn a_successor_takes_no_name_that_another_account_has() {
+    let site = Site::new();
+    super::accounts::create(&site, "team", &["--public", "--origin", "localhost/team"]);
+    let team = site.start.dir.join("accounts/team");
+    let mark = site.account("succeeded.json");
+    let key = fs::read(team.join("log.key")).expect("a key");
+    let refused = |text: &str| {
+        fs::write(&mark, text).expect("a mark");
+        for _ in 0..2 {
+            let said = succeed(&site, "dev", "team", "localhost/next");
+            assert_eq!(said.code, Some(2), "{}", said.stderr);
+            let why = "there is an account of this name already";
+            assert!(said.stderr.contains(why), "{}", said.stderr);
+            assert_eq!(fs::read_to_string(&mark).expect("a mark"), text);
+            assert_eq!(fs::read(team.join("log.key")).expect("a key"), key);
+        }
+    };
+    // Cut short, no mark, or for it: whole, and without the file that makes it an account.
+    let (vkey, away) = (team.join("log.vkey"), site.path("log.vkey"));
+    for text in [
+        "",
+        "garbage",
+        r#"{"origin":"localhost/next","account":"team"}"#,
+    ] {
+        refused(text);
+        fs::rename(&vkey, &away).expect("a vkey");
+        refused(text);
+        fs::rename(&away, &vkey).expect("a vkey");
+    }
+    // What cannot be read is no leave to begin another one.
+    fs::write(&mark, "garbage").expect("a mark");
+    let said = succeed(&site, "dev", "next", "localhost/next");
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    assert!(said.stderr.contains("from a backup"), "{}", said.stderr);
+    // Nor is an origin free that an account of the directory has.
+    fs::write(&mark, "").expect("a mark");
+    let said = succeed(&site, "dev", "next", "localhost/team");
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    let said = succeed(&site, "dev", "next", "localhost/next");
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    site.done(&["check"]);
+}
+
+#[test]
+fn a_log_whose_name_another_successor_took_goes_on_under_another_one() {
+    let site = Site::new();
+    super::accounts::create(&site, "team", &["--public", "--origin", "localhost/team"]);
+    // As an attempt leaves it that is killed right after the mark.
+    let mark = r#"{"origin":"localhost/dev-2","account":"next"}"#;
+    fs::write(site.account("succeeded.json"), mark).expect("a mark");
+    let other = succeed(&site, "team", "next", "localhost/team-2");
+    assert_eq!(other.code, Some(0), "{}", other.stderr);
+    let said = succeed(&site, "dev", "next", "localhost/dev-2");
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    assert_eq!(said.stdout, "");
+    for what in ["goes on from localhost/team", "another name"] {
+        assert!(said.stderr.contains(what), "{}", said.stderr);
+    }
+    let said = succeed(&site, "dev", "dev-2", "localhost/dev-2");
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let vkey = &said.stdout;
+    assert!(vkey.starts_with("localhost/dev-2+"), "{vkey}");
+    // From then on it has a successor.
+    let said = succeed(&site, "dev", "dev-3", "localhost/dev-3");
+    assert_eq!(said.code, Some(1), "{}", said.stderr);
+    site.done(&["check"]);
 }

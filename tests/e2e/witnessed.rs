@@ -453,7 +453,7 @@ fn what_was_made_one_way_stays_so_and_an_address_that_is_taken_is_named() {
     assert_eq!(service.witnesses, 0);
     service.stop();
     assert!(
-        stderr(&without).contains("made without witnesses"),
+        stderr(&without).contains("no witnesses/ lies in this directory"),
         "{}",
         stderr(&without)
     );

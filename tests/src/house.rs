@@ -340,13 +340,16 @@ const LAYERS: &[(&str, &[&str])] = &[
             "code", "error", "policy", "query", "seat", "state", "submit", "tools", "versions",
         ],
     ),
-    ("api/src/foreign", &["client", "data_dir", "foreign"]),
+    (
+        "api/src/foreign",
+        &["client", "data_dir", "files", "foreign"],
+    ),
     ("api/src/pins", &["files", "foreign", "pins"]),
     (
         "api/src/audit",
         &[
-            "account", "audit", "blobs", "data_dir", "foreign", "ledger", "sealed", "state",
-            "succeed",
+            "account", "audit", "blobs", "data_dir", "files", "foreign", "ledger", "sealed",
+            "state", "succeed",
         ],
     ),
     ("api/src/export", &["audit", "export", "files", "foreign"]),
@@ -392,6 +395,64 @@ fn layers_of_the_api_name_only_what_is_below_them() {
     }
     faults.dedup();
     none(&faults, "a layer of api looks up");
+}
+
+/// Where a file is read that its user names, which may be a pipe on purpose. What such a module reads of a folder, it opens by `files`.
+const NAMED_FILES: &[&str] = &[
+    "api/src/cli/account/create.rs",
+    "api/src/cli/blob/put.rs",
+    "api/src/cli/board/import.rs",
+    "api/src/cli/config/mod.rs",
+    "api/src/cli/export.rs",
+    "api/src/cli/foreign.rs",
+    "api/src/cli/head/submit.rs",
+    "api/src/cli/init.rs",
+    "api/src/cli/keys.rs",
+    "api/src/cli/local.rs",
+    "api/src/cli/place.rs",
+    "api/src/cli/policy.rs",
+    "api/src/cli/possession.rs",
+    "api/src/cli/quorum.rs",
+    "api/src/cli/sign.rs",
+    "api/src/cli/submit/input.rs",
+    "api/src/cli/token/revoke.rs",
+    "api/src/cli/watch.rs",
+    "witness/src/cli/list_source.rs",
+];
+/// Where a folder is opened, to be locked or to be made durable.
+const OPENED_FOLDERS: &[&str] = &[
+    "api/src/backup/stage.rs",
+    "api/src/data_dir.rs",
+    "api/src/export/dest.rs",
+    "api/src/files.rs",
+    "witness/src/dir.rs",
+];
+/// Where a file is opened that this process has just made.
+const OWN_FILES: &[&str] = &["api/src/audit/check/mend.rs", "api/src/cli/demo/own.rs"];
+
+#[test]
+fn what_lies_in_a_folder_is_opened_without_waiting() {
+    // A pipe in the place of a file would keep a command, or a service that is told to stop, waiting for ever.
+    let mut faults = Vec::new();
+    for source in sources(&["api/src", "witness/src"]) {
+        let is_in = |list: &[&str]| list.contains(&source.path.as_str());
+        if source.path.starts_with("api/src/bench") || is_in(NAMED_FILES) || is_in(OWN_FILES) {
+            continue;
+        }
+        for (n, line) in source.product().lines().enumerate() {
+            let reads = ["fs::read(", "fs::read_to_string("]
+                .iter()
+                .any(|call| line.contains(call));
+            let opens = line.contains("File::open(") && !is_in(OPENED_FOLDERS);
+            if reads || opens {
+                faults.push(format!("{}:{}: {}", source.path, n + 1, line.trim()));
+            }
+        }
+    }
+    none(
+        &faults,
+        "a file is read that may be a pipe: `files::read_small`, `read_plain` or `open_plain`",
+    );
 }
 
 #[test]

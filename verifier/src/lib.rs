@@ -79,4 +79,4 @@ pub mod tile;
 pub mod tree;
 pub mod verdict;
 pub mod vkey;
-mod words;
+pub mod words;

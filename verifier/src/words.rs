@@ -4,7 +4,8 @@ use alloc::string::String;
 
 /// What a file says, as it may be shown: control characters as escapes, so that no file can draw on the
 /// reader's terminal.
-pub(crate) fn printable(text: &str) -> String {
+#[must_use]
+pub fn printable(text: &str) -> String {
     // Bidirectional controls reorder what stands beside them, so they are shown as well.
     let hidden = |c: char| {
         c.is_control()

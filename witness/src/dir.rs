@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Write},
+    io::{self, Read as _, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
@@ -134,6 +134,47 @@ pub fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
+/// None of the files of keys is nearly as large.
+pub(crate) const KEY_BYTES_MAX: u64 = 64 << 10;
+
+// OK because these bits are an int in the system's own call.
+const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+
+/// Reads a plain file of so many bytes at most. What waits for another end, or never ends, is refused and not waited for: a file
+/// that lies in a folder is whatever those who may write there have put in its place.
+///
+/// # Errors
+/// `InvalidInput` for what is no plain file, `FileTooLarge`; what the system says.
+pub fn read_plain(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let file = open_plain(path, OpenOptions::new().read(true))?;
+    // As large as it is: of a secret that outgrows its buffer, the buffer before is left behind.
+    let length = file.metadata()?.len().min(bytes_max);
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    file.take(bytes_max.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        let why = format!("larger than {bytes_max} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    Ok(bytes)
+}
+
+/// Opens a plain file with these options, without waiting.
+pub(crate) fn open_plain(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let no_plain = || io::Error::new(io::ErrorKind::InvalidInput, "no plain file");
+    // So says the system of a socket.
+    let no_device = Some(rustix::io::Errno::NXIO.raw_os_error());
+    let file = match options.custom_flags(NONBLOCK).open(path) {
+        Err(e) if e.raw_os_error() == no_device => return Err(no_plain()),
+        Err(e) if e.kind() == io::ErrorKind::IsADirectory => return Err(no_plain()),
+        opened => opened?,
+    };
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(no_plain()),
+    }
+}
+
 /// Puts a file in the place of another, or of none, durable on return: under its name is only ever a whole one. What is written
 /// meanwhile lies beside it under the extension `part`, so that only one at a time may write.
 ///
@@ -168,5 +209,36 @@ pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => sync_dir(parent),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_plain_file_is_refused_and_not_waited_for() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        let made = std::process::Command::new("mkfifo")
+            .arg(at("pipe"))
+            .status();
+        assert!(made.unwrap().success());
+        std::fs::create_dir(at("folder")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        for path in [at("pipe"), at("folder"), at("socket"), "/dev/zero".into()] {
+            let mut both = OpenOptions::new();
+            both.read(true).write(true);
+            for error in [
+                read_plain(&path, 9).unwrap_err(),
+                open_plain(&path, &mut both).unwrap_err(),
+            ] {
+                assert_eq!(error.to_string(), "no plain file", "{}", path.display());
+            }
+        }
+        std::fs::write(at("file"), "123456789").unwrap();
+        assert_eq!(read_plain(&at("file"), 9).unwrap(), b"123456789");
+        let large = read_plain(&at("file"), 8).unwrap_err();
+        assert_eq!(large.kind(), io::ErrorKind::FileTooLarge);
     }
 }

@@ -17,7 +17,7 @@ use countersign_verifier::hash::Hash;
 use countersign_verifier::limits::FORK_BYTES_MAX;
 use tokio::sync::Notify;
 
-use crate::dir::{replace, sync_dir, write_new};
+use crate::dir::{read_plain, replace, sync_dir, write_new};
 
 const EVIDENCE: &str = "json";
 const TOLD: &str = "told";
@@ -272,11 +272,7 @@ fn log_of(path: &Path) -> Option<Hash> {
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    if path.metadata()?.len() > FORK_BYTES_MAX as u64 {
-        let what = "larger than any evidence";
-        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
-    }
-    std::fs::read(path)
+    read_plain(path, FORK_BYTES_MAX as u64)
 }
 
 #[cfg(test)]

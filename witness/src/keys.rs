@@ -13,7 +13,7 @@ use countersign_verifier::mldsa;
 use countersign_verifier::vkey::{CosignSigner, MlDsaSigner, VerifierKey, VkeyError};
 use zeroize::Zeroizing;
 
-use crate::dir::{Dir, write_new};
+use crate::dir::{Dir, KEY_BYTES_MAX, read_plain, write_new};
 
 /// Longest name: an ML-DSA-44 cosignature has one byte for its length (c2sp.org/tlog-cosignature).
 pub const NAME_BYTES_MAX: usize = 255;
@@ -184,8 +184,10 @@ fn hedge() -> [u8; 32] {
 }
 
 fn read(path: &Path) -> Result<Zeroizing<String>, KeysError> {
-    let text = std::fs::read_to_string(path).map(Zeroizing::new);
-    text.map_err(|e| file(path, e))
+    let bytes = read_plain(path, KEY_BYTES_MAX).map_err(|e| file(path, e))?;
+    // Not the error itself, which holds the bytes.
+    let text = String::from_utf8(bytes).map_err(|_| form(path, "not UTF-8"))?;
+    Ok(Zeroizing::new(text))
 }
 
 /// The verifier key that a file states.

@@ -10,6 +10,7 @@ use countersign_verifier::{
 use super::{About, OpenError, private_key, read, signer};
 use crate::{
     data_dir::{AccountDir, DataDir},
+    files,
     ledger::Ledger,
     quorum::Policies,
     seat::Seats,
@@ -143,7 +144,7 @@ impl Parts {
             path: path.clone(),
             why,
         };
-        let text = std::fs::read_to_string(&path).map_err(|e| {
+        let text = files::read_small(&path).map_err(|e| {
             wrong(format!(
                 "{e}; of it the keys of seats are made, and never another one in its place"
             ))

@@ -5,11 +5,11 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use countersign_log::store::rocks::RocksStore;
+use countersign_log::store::{Head, rocks::RocksStore};
 use countersign_verifier::hash::Hash;
 
 use crate::{
-    account::{Account, is_public},
+    account::{Account, Was, is_public, origin_of},
     config,
     data_dir::DataDir,
     state::Tokens,
@@ -51,6 +51,8 @@ pub(super) struct Now {
 pub struct Left {
     /// Leaves in the published tree.
     pub size: u64,
+    /// The published head.
+    pub(super) published: Head,
     /// Leaves under a witnessed head.
     pub witnessed_size: u64,
     /// Whether its owner has closed its log for ever.
@@ -87,6 +89,7 @@ impl Left {
         let size = status.published.size;
         Left {
             size,
+            published: status.published,
             witnessed_size: if account.witnessed { size } else { 0 },
             ended: state.closed.is_some(),
             tokens: state.tokens.clone(),
@@ -99,11 +102,10 @@ impl Place {
     /// The account of this name, as its files describe it.
     pub(super) fn new(dir: &DataDir, name: &str) -> Place {
         let files = dir.account(name);
-        // What is wrong with its files is said when it is opened.
-        let vkey = std::fs::read_to_string(files.log_vkey()).unwrap_or_default();
         Place {
             name: name.into(),
-            origin: vkey.split('+').next().unwrap_or("").to_owned(),
+            // What is wrong with its files is said when it is opened.
+            origin: origin_of(&files).unwrap_or_default(),
             public: is_public(&files),
             turn: Mutex::new(()),
             now: Mutex::new(Now {
@@ -127,6 +129,21 @@ impl Place {
             (None, Some(left), None) => Standing::Closed(left.clone()),
             (None, None, None) => Standing::Unopened,
         }
+    }
+
+    /// What it must be when it is opened; `None` where its files said nothing when the service began.
+    pub(super) fn was(&self) -> Option<Was> {
+        let published = self.now().left.as_ref().map(|left| left.published);
+        (!self.origin.is_empty()).then(|| Was {
+            origin: self.origin.clone(),
+            public: self.public,
+            published,
+        })
+    }
+
+    /// Whether it did not open when it was last tried.
+    pub(super) fn is_failing(&self) -> bool {
+        self.now().failed_ms.is_some()
     }
 
     pub(super) fn now(&self) -> MutexGuard<'_, Now> {

@@ -8,6 +8,7 @@ mod above;
 mod files;
 mod mend;
 mod report;
+mod ways;
 
 use std::path::Path;
 
@@ -15,7 +16,7 @@ use countersign_log::{
     StoreError,
     check::{self, Class as Kind, Found},
     store::{
-        Store as _,
+        Snapshot, Store as _,
         rocks::{RocksStore, Rows, Shared},
     },
 };
@@ -32,6 +33,7 @@ use super::report::{Class, Faults};
 use crate::{blobs, data_dir::AccountDir, succeed};
 use above::Leaves;
 use report::Looked;
+use ways::Way;
 
 /// Everything is read once: what a small cache does not hold is no loss.
 const CACHE_BYTES: usize = 64 << 20;
@@ -80,51 +82,38 @@ pub fn run(plan: &Plan<'_>) -> Result<Report, CheckError> {
     let path = plan.files.log_vkey();
     let unusable =
         |why: &dyn std::fmt::Display| CheckError::Unusable(format!("{}: {why}", path.display()));
-    let text = std::fs::read_to_string(&path).map_err(|e| unusable(&e))?;
+    let text = crate::files::read_small(&path).map_err(|e| unusable(&e))?;
     let vkey = VerifierKey::parse(text.trim()).map_err(|e| unusable(&e))?;
     let mut faults = Faults::default();
+    let mut looked = Looked::new(&vkey.name);
+    looked.keys_elsewhere = plan.keys_elsewhere;
     let files = match plan.keys_elsewhere {
         true => None,
         false => files::read(plan.files, &vkey, &mut faults),
-    };
-    let mut looked = Looked::new(&vkey.name);
-    looked.keys_elsewhere = plan.keys_elsewhere;
-    let shared = Shared::new(CACHE_BYTES, CACHE_BYTES);
-    let (folder, mark) = plan.store;
-    let store = match RocksStore::open_behind(folder, mark, &shared, false) {
-        Ok(store) => store,
-        Err(StoreError::Damaged { what }) => {
-            faults.add(
-                Class::Head,
-                None,
-                format!("the store does not open: {what}"),
-            );
-            return Ok(Report::unopened(looked, faults));
-        }
-        Err(error) => return Err(CheckError::Unknown(error)),
-    };
-    let snapshot = match store.snapshot() {
-        Err(StoreError::Damaged { what }) => {
-            let what = format!("the snapshot: {what}");
-            // Where the rows themselves cannot be read, another one beside them would mend nothing: the head lies among them.
-            match store.scan(Rows::Meta, |_| true) {
-                Ok(()) => faults.add_derived(Class::State, None, what),
-                Err(_) => faults.add(Class::State, None, what),
-            }
-            None
-        }
-        other => other.map_err(CheckError::Unknown)?,
     };
     let successor = succeed::read_mark(plan.files);
     if let Err(why) = &successor {
         faults.add(Class::Key, None, why.clone());
     }
+    if faults.count() > 0 {
+        looked.ways.insert(Way::Files);
+    }
+    let Some(store) = open(plan, &mut looked, &mut faults)? else {
+        return Ok(Report::unopened(looked, faults));
+    };
+    let snapshot = snapshot(&store, &mut looked, &mut faults)?;
+    let before = faults.not_derived();
     let mut leaves = Leaves::new(&vkey, faults, (snapshot, plan.live.clone()), plan.progress);
     leaves.has_successor = matches!(successor, Ok(Some(_)));
     let found = check::run(&store, &vkey, &mut leaves).map_err(CheckError::Unknown)?;
-    let whole = found.tree.is_some();
-    let state = leaves.finish(whole, &mut looked);
+    looked.found(&found, leaves.has_successor);
+    let state = leaves.finish(found.tree.is_some(), &mut looked);
     let mut faults = leaves.faults;
+    let live = u64::from(looked.ways.contains(&Way::Live));
+    if found.leads_to_head() && faults.not_derived() > before + live {
+        looked.ways.insert(Way::Said);
+    }
+    let before = faults.of(Class::Key);
     let judges = match files {
         Some(files) => {
             files::compare(&files, &state, &mut faults);
@@ -133,36 +122,103 @@ pub fn run(plan: &Plan<'_>) -> Result<Report, CheckError> {
         None if plan.keys_elsewhere => files::compare_without_keys(plan.files, &state, &mut faults),
         None => None,
     };
-    if let Some(judges) = &judges {
-        published(&found, judges, plan.now_s, &state, &mut faults);
+    // Beside a changed leaf 0 it may be that which is wrong, and not the files.
+    if found.leads_to_head() && faults.of(Class::Key) > before {
+        looked.ways.insert(Way::Files);
     }
+    let told = (&mut looked, &mut faults);
+    published(&found, judges.as_ref(), plan.now_s, &state, told);
     let mut fault = |what| faults.add(Class::Blob, None, what);
     let bodies = blobs::look(&plan.files.blobs(), &state.erased, &mut fault);
     looked.bodies = bodies.map_err(CheckError::Unknown)?;
+    if faults.of(Class::Blob) > 0 {
+        looked.ways.insert(Way::Bodies);
+    }
     take(&found, &mut faults);
-    looked.found(&found);
     Ok(Report::new(looked, faults))
+}
+
+/// The store, for reading only; `None` where it is too damaged to be opened.
+fn open(
+    plan: &Plan<'_>,
+    looked: &mut Looked,
+    faults: &mut Faults,
+) -> Result<Option<RocksStore>, CheckError> {
+    let (folder, mark) = plan.store;
+    let shared = Shared::new(CACHE_BYTES, CACHE_BYTES);
+    let (opened, way) = match RocksStore::read_mark(mark) {
+        Err(error) => (Err(error), Way::Mark),
+        Ok(_) => {
+            let store = RocksStore::open_behind(folder, mark, &shared, false);
+            (store, Way::Rows)
+        }
+    };
+    match opened {
+        Ok(store) => Ok(Some(store)),
+        Err(StoreError::Damaged { what }) => {
+            let what = format!("the store does not open: {what}");
+            faults.add(Class::Head, None, what);
+            looked.ways.insert(way);
+            Ok(None)
+        }
+        Err(error) => Err(CheckError::Unknown(error)),
+    }
+}
+
+/// The snapshot, where there is one that can be read.
+fn snapshot(
+    store: &RocksStore,
+    looked: &mut Looked,
+    faults: &mut Faults,
+) -> Result<Option<Snapshot>, CheckError> {
+    match store.snapshot() {
+        Err(StoreError::Damaged { what }) => {
+            let what = format!("the snapshot: {what}");
+            // Where the rows themselves cannot be read, another one beside them would mend nothing: the head lies among them.
+            match store.scan(Rows::Meta, |_| true) {
+                Ok(()) => faults.add_derived(Class::State, None, what),
+                Err(_) => {
+                    faults.add(Class::State, None, what);
+                    looked.ways.insert(Way::Rows);
+                }
+            }
+            Ok(None)
+        }
+        other => other.map_err(CheckError::Unknown),
+    }
 }
 
 /// Whether the newest published checkpoint is what the account's own policy asks for.
 fn published(
     found: &Found,
-    eras: &Eras,
+    eras: Option<&Eras>,
     now_s: Option<u64>,
     state: &crate::state::State,
-    faults: &mut Faults,
+    (looked, faults): (&mut Looked, &mut Faults),
 ) {
     let Some(note) = &found.published else {
         return;
     };
+    let Some(eras) = eras else {
+        looked.policy_untold = Some("the account's policy cannot be read".into());
+        return;
+    };
     let at = (state.size > 0).then_some(countersign_verifier::leaf::Millis(state.at));
     for check in judge_checkpoint(note, eras, now_s, at).checks {
-        if check.status == Status::Fail {
-            let what = format!(
-                "the published checkpoint, by the account's policy: {}",
-                check.detail
-            );
-            faults.add(Class::Head, None, what);
+        match check.status {
+            Status::Fail => {
+                let what = format!(
+                    "the published checkpoint, by the account's policy: {}",
+                    check.detail
+                );
+                faults.add(Class::Head, None, what);
+                // Where the checkpoint is one of this tree, the policy is another one than it was published under.
+                if found.leads_to_head() && !found.has(Kind::Head) {
+                    looked.ways.insert(Way::Files);
+                }
+            }
+            Status::Unknown => looked.policy_untold = Some(check.detail),
+            Status::Pass | Status::Skipped => {}
         }
     }
 }

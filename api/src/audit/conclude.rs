@@ -10,27 +10,48 @@ use super::{
 
 type Found = (Status, String);
 
+const OPERATORS_WORD: &str = "the operator's word: --replay judges them again";
+const NOT_ALL: &str = "not all entries are known to be those that were signed";
+
 impl Work {
     /// The checks after that of the entries.
     pub(super) fn conclude(&mut self, entries: &Check, target: u64, report: &mut Report) {
         let tiles = self.tiles_check(entries.status);
         report.checks.push(tiles);
         let Some(own) = &self.own else {
-            let why = if target == 0 {
-                "the tree is empty"
-            } else {
-                "entries of another application, taken as the bytes that they are"
-            };
-            report.skip_rest(why);
+            match entries.status {
+                _ if target == 0 => report.skip_rest("the tree is empty"),
+                Status::Pass => report
+                    .skip_rest("entries of another application, taken as the bytes that they are"),
+                _ => self.whose(report),
+            }
             return;
         };
         for (name, (status, what)) in [
             ("leaves", self.leaves(own, entries.status)),
-            ("signatures", self.signatures(own)),
-            ("decisions", self.decisions(own)),
+            ("signatures", self.signatures(own, entries.status)),
+            ("decisions", self.decisions(own, entries.status)),
         ] {
             report.checks.push(Check::new(name, status, what));
         }
+    }
+
+    /// Where no leaf of a log of ours was seen, and the entries are not those that were signed: whose these are is not known either.
+    fn whose(&self, report: &mut Report) {
+        let why = match self.edge.size() {
+            0 => "the entries cannot be read",
+            _ => {
+                "whose entries these are is not known: they are not known to be those that were signed"
+            }
+        };
+        for name in ["leaves", "signatures"] {
+            report.checks.push(Check::new(name, Status::Unknown, why));
+        }
+        let (status, what) = match self.replay {
+            true => (Status::Unknown, why),
+            false => (Status::Skipped, OPERATORS_WORD),
+        };
+        report.checks.push(Check::new("decisions", status, what));
     }
 
     fn leaves(&self, own: &Own, entries: Status) -> Found {
@@ -45,9 +66,9 @@ impl Work {
                 Status::Unknown,
                 format!("leaf {at} is of a newer form than this release reads"),
             ),
-            _ if entries == Status::Unknown => (
+            _ if entries != Status::Pass => (
                 Status::Unknown,
-                format!("the first {so_far} are well-formed"),
+                format!("the first {so_far} are well-formed; {NOT_ALL}"),
             ),
             _ => (
                 Status::Pass,
@@ -56,12 +77,13 @@ impl Work {
         }
     }
 
-    fn signatures(&self, own: &Own) -> Found {
+    fn signatures(&self, own: &Own, entries: Status) -> Found {
         let what = format!(
             "{} signatures under keys that the leaves enrol",
             own.signatures
         );
         match (self.faults.of(Class::Key), own.stopped) {
+            (0, None) if entries != Status::Pass => (Status::Unknown, format!("{what}; {NOT_ALL}")),
             (0, None) => (Status::Pass, what),
             (0, Some((at, _))) => (
                 Status::Unknown,
@@ -71,13 +93,10 @@ impl Work {
         }
     }
 
-    fn decisions(&self, own: &Own) -> Found {
+    fn decisions(&self, own: &Own, entries: Status) -> Found {
         let faults = self.faults.of(Class::State);
         match (self.replay, own.stopped) {
-            (false, _) => (
-                Status::Skipped,
-                "the operator's word: --replay judges them again".to_owned(),
-            ),
+            (false, _) => (Status::Skipped, OPERATORS_WORD.to_owned()),
             (true, _) if faults > 0 => (Status::Fail, format!("{faults} do not follow the rules")),
             (true, Some((at, _))) => (Status::Unknown, format!("leaf {at} ends what is known")),
             (true, None) => {
@@ -86,7 +105,10 @@ impl Work {
                     n => format!("; what {n} of them say of the log itself was taken as recorded"),
                 };
                 let what = format!("{} follow the rules{taken}", own.decisions);
-                (Status::Pass, what)
+                match entries {
+                    Status::Pass => (Status::Pass, what),
+                    _ => (Status::Unknown, format!("{what}; {NOT_ALL}")),
+                }
             }
         }
     }
@@ -129,8 +151,11 @@ impl Work {
                 format!("{compared}; {} hashes differ", self.apart_count),
             ),
             (Some(why), _) => Check::new("tiles", Status::Unknown, why.clone()),
-            (None, Status::Unknown) => Check::new("tiles", Status::Unknown, compared),
-            (None, _) => Check::new("tiles", Status::Pass, compared + ", all alike"),
+            (None, Status::Pass) => Check::new("tiles", Status::Pass, compared + ", all alike"),
+            (None, _) => {
+                let what = format!("{compared}, all alike; {NOT_ALL}");
+                Check::new("tiles", Status::Unknown, what)
+            }
         }
     }
 }

@@ -160,6 +160,11 @@ impl Faults {
         self.derived[class as usize]
     }
 
+    /// How many are of anything else.
+    pub(super) fn not_derived(&self) -> u64 {
+        self.count() - self.derived.iter().sum::<u64>()
+    }
+
     pub(super) fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

@@ -1,7 +1,7 @@
 //! Files, copied and hashed in one reading: what is known of a copy is known of the bytes that were written.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::OpenOptions,
     io::{ErrorKind, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
@@ -11,6 +11,7 @@ use countersign_verifier::hash::Hash;
 use sha2::{Digest as _, Sha256};
 
 use super::error::{BackupError, file};
+use crate::files;
 
 /// Read so many bytes at a time.
 const PIECE: usize = 1 << 20;
@@ -37,7 +38,7 @@ pub(super) fn copy(
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(file(from)(e)),
     }
-    let mut source = match File::open(from) {
+    let mut source = match files::open_plain(from) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(file(from))?,
     };

@@ -60,7 +60,11 @@ pub(super) fn look_through(folder: &Path, mark: &Path) -> Result<Seen, StoreErro
 
 fn seen(store: &RocksStore) -> Result<Seen, StoreError> {
     let (head, _) = store.head()?;
-    let snapshot = store.snapshot()?.filter(|kept| kept.size <= head.size);
+    let snapshot = match store.snapshot() {
+        // It follows from the leaves, which are read instead.
+        Err(StoreError::Damaged { .. }) => None,
+        other => other?.filter(|kept| kept.size <= head.size),
+    };
     let restored = snapshot.and_then(|kept| State::from_snapshot(&kept.bytes));
     let mut state = restored.unwrap_or_default();
     while state.size < head.size {

@@ -3,8 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use countersign_log::store::blobs::{BlobStore as _, files::FileBlobs};
-use countersign_verifier::{hash::Hash, verdict::Outcome};
+use countersign_log::{
+    StoreError,
+    store::blobs::{BlobStore as _, files::FileBlobs},
+};
+use countersign_verifier::{hash::Hash, verdict::Outcome, vkey::VerifierKey};
 
 use super::{
     copy::copy,
@@ -212,10 +215,22 @@ fn recomputed(
     let files = staged.account(&row.name);
     let (db, mark) = (files.db(), files.tidemark());
     // A store that cannot be looked at is for the check to say.
+    let bodies = FileBlobs::to_look_at(&files.blobs());
+    let bodies = bodies.names().map_err(|e| of_store(&row.name, e))?.len() as u64;
     let (mut erased, mut apart) = (0, Vec::new());
-    if let Ok(seen) = look(&db, &mark) {
-        erased = erase(&files, &seen.erased).map_err(|e| of_store(&row.name, e))?;
-        apart = differences(row, &files, &seen);
+    if bodies != row.bodies {
+        apart.push(format!(
+            "bodies: backup.json says {}, and there are {bodies}",
+            row.bodies
+        ));
+    }
+    match look(&db, &mark) {
+        Ok(seen) => {
+            erased = erase(&files, &seen.erased).map_err(|e| of_store(&row.name, e))?;
+            apart.extend(differences(row, &files, &seen));
+        }
+        Err(StoreError::Damaged { .. } | StoreError::TooNew { .. }) => {}
+        Err(error) => return Err(of_store(&row.name, error)),
     }
     let report = check::run(&check::Plan {
         files: &files,
@@ -255,12 +270,13 @@ fn erase(files: &AccountDir, erased: &Erased) -> Result<u64, countersign_log::St
 
 /// Where the account is another one than `backup.json` says.
 fn differences(row: &AccountRow, files: &AccountDir, seen: &Seen) -> Vec<String> {
-    let vkey = std::fs::read_to_string(files.log_vkey()).unwrap_or_default();
+    let vkey = crate::files::read_small(&files.log_vkey()).unwrap_or_default();
     let published = seen.published.as_ref().map(|kept| kept.note.as_str());
-    let origin = vkey.split('+').next().unwrap_or("");
+    let parsed = VerifierKey::parse(vkey.trim());
+    let origin = parsed.map_or_else(|_| String::new(), |vkey| vkey.name);
     let note = |note: Option<&str>| note.unwrap_or("none").to_owned();
     let pairs = [
-        ("origin", row.origin.clone(), origin.to_owned()),
+        ("origin", row.origin.clone(), origin),
         ("vkey", row.vkey.clone(), vkey.trim().to_owned()),
         ("size", row.size.to_string(), seen.head.size.to_string()),
         ("root", row.root.clone(), seen.head.root.to_base64()),
@@ -288,9 +304,9 @@ fn missing(staged: &DataDir, manifest: &Manifest) -> Vec<Missing> {
             continue;
         }
         for (key, why) in KEYS.into_iter().zip([
-            "the log's private key: without it the service does not start (exit 5), and no other will do",
-            "the private key of the service identity: without it the service does not start (exit 5)",
-            "the secret of which the keys of seats are made: without it the service does not start (exit 5)",
+            "the log's private key: without it the account does not open, and no other will do",
+            "the private key of the service identity: without it the account does not open",
+            "the secret of which the keys of seats are made: without it the account does not open",
         ]) {
             if !files.root().join(key).exists() {
                 let file = format!("accounts/{}/{key}", row.name);

@@ -21,8 +21,6 @@ const READINGS: usize = 100;
 /// A body that is overwritten is gone by then.
 const ERASED_WITHIN: Duration = Duration::from_secs(2);
 const ERASED_LOOK: Duration = Duration::from_millis(20);
-/// None of a directory's small files is nearly as large.
-const SMALL_BYTES_MAX: u64 = 16 << 20;
 
 /// Which log this is, by its files.
 pub(super) fn vkey(account: &str, small: &[(String, Vec<u8>)]) -> Result<VerifierKey, BackupError> {
@@ -38,7 +36,7 @@ pub(super) fn vkey(account: &str, small: &[(String, Vec<u8>)]) -> Result<Verifie
 
 /// The bytes of a small file, where there is one.
 pub(super) fn optional(path: &Path) -> Result<Option<Vec<u8>>, BackupError> {
-    match files::read_plain(path, SMALL_BYTES_MAX) {
+    match files::read_plain(path, files::SMALL_BYTES_MAX) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(file(path)(e)),

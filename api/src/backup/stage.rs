@@ -10,7 +10,7 @@ use std::{
 use rustix::fs::{FlockOperation, flock};
 
 use super::error::{BackupError, file, place};
-use crate::data_dir::sync_dir;
+use crate::{data_dir::sync_dir, files::move_into_place};
 
 /// A folder on its way to its place; gone when it is dropped before.
 #[derive(Debug)]
@@ -91,11 +91,8 @@ impl Stage {
             _ => {}
         }
         // A folder that is there gives its place only while it is empty.
-        fs::rename(&self.path, &self.place).map_err(file(&self.place))?;
+        move_into_place(&self.path, &self.place).map_err(file(&self.place))?;
         self.held = None;
-        // OK because a place that is resolved is in a folder.
-        let parent = self.place.parent().expect("Stage::finish: a parent");
-        sync_dir(parent).map_err(file(parent))?;
         Ok(self.place.clone())
     }
 }

@@ -395,7 +395,16 @@ fn b117_an_erased_body_is_not_in_a_backup_and_not_in_what_is_restored() {
         bytes: bytes.len() as u64,
         sha256: sha256(&bytes).to_hex(),
     });
-    fs::write(rig.at("backup/backup.json"), manifest.to_json()).unwrap();
+    let write = |manifest: &Manifest| {
+        fs::write(rig.at("backup/backup.json"), manifest.to_json()).unwrap();
+    };
+    // One more than it says it has: what is lost of a backup must not pass either.
+    write(&manifest);
+    let other = rig.restore("backup", "other").unwrap();
+    assert_eq!(other.outcome(), Verdict::DoesNotHold);
+    assert!(other.accounts[0].apart[0].contains("bodies"));
+    manifest.accounts[0].bodies += 1;
+    write(&manifest);
     let restored = rig.restore("backup", "again").unwrap();
     assert_eq!(restored.outcome(), Verdict::Holds);
     assert_eq!(restored.accounts[0].erased, 1);

@@ -53,7 +53,8 @@ pub struct CheckArgs {
     /// Make again what follows from the leaves, where it is not what it must be: tiles, lookup keys and the snapshot
     ///
     /// Only of a directory that no service runs on, and only where the leaves lead to the stored head. The store as it was is kept in
-    /// accounts/NAME/before-repair-N first, of hard links. Then it is checked again.
+    /// accounts/NAME/before-repair-N first, of hard links. Then it is checked again. Where a repair was cut off so that the store does
+    /// not open, what it had dropped is made first, empty: the copy from before is the one that it had made.
     #[arg(long)]
     repair: bool,
     /// Print one line of JSON an account
@@ -73,9 +74,11 @@ A line for each class of objects, by which faults are named:
   blob   the bodies beside the log give their commitments, and none is erased
   key    every signature verifies under the key that the leaves enrol for its
          signer; the key files are those that leaf 0 names
-A store that does not open is a fault. Of each fault it is said whether
---repair mends it: it never touches a leaf, the head, a checkpoint, the mark, a
-body or a key file. Lost leaves come back with `recover`.
+A class passes only if all of it was seen: where leaves are missing or changed,
+what follows from them is unknown. A store that does not open is a fault. Of
+each fault it is said whether --repair mends it: it never touches a leaf, the
+head, a checkpoint, the mark, a body or a key file. What there is to do about
+these is said too (`to do`).
 
 Exit codes:
   0  everything is as it must be

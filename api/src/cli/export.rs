@@ -8,7 +8,9 @@ use std::{
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
-use countersign_verifier::{command::read_policy, policy::Eras, verdict::Status};
+use countersign_verifier::{
+    command::read_policy, limits::FILE_BYTES_MAX, policy::Eras, verdict::Status,
+};
 
 use super::{
     Fail, REFUSED, UNKNOWN,
@@ -22,6 +24,7 @@ use super::{
 use crate::{
     account,
     export::{self, ExportError, Plan},
+    files,
     foreign::Foreign,
 };
 
@@ -140,6 +143,10 @@ fn source(args: &ExportArgs) -> anyhow::Result<(Foreign, PathBuf)> {
         Some(policy) => policy.clone(),
         None => files.policy_for_verifiers(),
     };
+    // One that was named may be a pipe; in a directory that would wait for ever.
+    if args.policy.is_none() && !policy.is_dir() {
+        files::open_plain(&policy).with_context(|| policy.display().to_string())?;
+    }
     if !account::is_public(&files) {
         out::note(format_args!(
             "account {name} is private: whoever can read {} can read all of its leaves",
@@ -180,12 +187,14 @@ fn one(
 
 /// The files of a policy, as the copy has them: `policy`, and of several eras all of them in `policy.d`.
 fn policy_files(path: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let read = |path: &Path| fs::read(path).with_context(|| path.display().to_string());
+    let named = |path: &Path| path.display().to_string();
     if !path.is_dir() {
-        return Ok(vec![("policy".into(), read(path)?)]);
+        let bytes = fs::read(path).with_context(|| named(path))?;
+        return Ok(vec![("policy".into(), bytes)]);
     }
+    let read = |path: &Path| files::read_plain(path, FILE_BYTES_MAX).with_context(|| named(path));
     let (mut all, mut newest) = (Vec::new(), None);
-    for entry in fs::read_dir(path).with_context(|| path.display().to_string())? {
+    for entry in fs::read_dir(path).with_context(|| named(path))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let from: Option<u64> = name.strip_suffix(".policy").and_then(|n| n.parse().ok());
         let Some(from) = from else { continue };

@@ -12,6 +12,7 @@ use super::{Fail, REFUSED, UNKNOWN, UNUSABLE, local::IN_USE};
 use crate::{
     client::Token,
     data_dir::{DataDir, LockError, Running},
+    files,
     foreign::{Foreign, ForeignError},
 };
 
@@ -60,7 +61,7 @@ impl ReadingArgs {
     /// Opens the log at an address.
     pub fn open(&self, log: &str) -> anyhow::Result<Foreign> {
         let Some((dir, names)) = self.accounts(log)? else {
-            let token = self.log_token.as_deref().map(token).transpose()?;
+            let token = self.log_token.as_deref().map(named).transpose()?;
             return Foreign::open(log, token.as_ref()).map_err(explain);
         };
         match dir.open_names(&names).as_slice() {
@@ -145,8 +146,11 @@ impl ReadingArgs {
 
     fn served(&self, dir: &DataDir, account: &str, running: &Running) -> anyhow::Result<Foreign> {
         let token = match &self.log_token {
-            Some(path) => Some(token(path)?),
-            None if dir.owner_token().exists() => Some(token(&dir.owner_token())?),
+            Some(path) => Some(named(path)?),
+            None if dir.owner_token().exists() => {
+                let path = dir.owner_token();
+                Some(token(&path, files::read_small(&path))?)
+            }
             None => None,
         };
         let url = format!("{}/log/{account}", running.url.trim_end_matches('/'));
@@ -154,8 +158,13 @@ impl ReadingArgs {
     }
 }
 
-fn token(path: &Path) -> anyhow::Result<Token> {
-    let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+/// The token in a file that was named, which may be a pipe.
+fn named(path: &Path) -> anyhow::Result<Token> {
+    token(path, fs::read_to_string(path))
+}
+
+fn token(path: &Path, read: io::Result<String>) -> anyhow::Result<Token> {
+    let text = read.with_context(|| format!("{}", path.display()))?;
     Token::parse(&text).with_context(|| format!("{}", path.display()))
 }
 

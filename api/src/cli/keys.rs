@@ -13,13 +13,23 @@ use countersign_verifier::{
 };
 use zeroize::Zeroizing;
 
+use crate::files;
+
 /// No key file is longer; what is longer is the wrong file.
 const KEY_FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// Reads a private key.
+/// Reads a private key from a file that was named, which may be a pipe.
 pub fn private(path: &Path) -> anyhow::Result<PrivateKey> {
-    let text = text(path)?;
-    match PrivateKey::parse(&text) {
+    parse(path, &text(path, File::open(path))?)
+}
+
+/// Reads a private key that lies in a data directory.
+pub fn of_dir(path: &Path) -> anyhow::Result<PrivateKey> {
+    parse(path, &text(path, files::open_plain(path))?)
+}
+
+fn parse(path: &Path, text: &str) -> anyhow::Result<PrivateKey> {
+    match PrivateKey::parse(text) {
         Ok(key) => Ok(key),
         Err(error) if PublicKey::parse_all(text.as_bytes()).is_ok() => Err(anyhow!(
             "{}: {error}: this is a public key; name the file that holds the private one",
@@ -38,7 +48,7 @@ pub fn public(file_or_vkey: &str) -> anyhow::Result<(PublicKey, Option<PrivateKe
             .with_context(|| format!("{file_or_vkey}: no such file, and as a vkey"))?;
         return Ok((key, None));
     }
-    let text = text(path)?;
+    let text = text(path, File::open(path))?;
     match PublicKey::parse(text.as_bytes()) {
         Ok(key) => Ok((key, None)),
         Err(KeyError::Private) => private(path).map(|key| (key.public(), Some(key))),
@@ -50,12 +60,10 @@ pub fn public(file_or_vkey: &str) -> anyhow::Result<(PublicKey, Option<PrivateKe
     }
 }
 
-fn text(path: &Path) -> anyhow::Result<Zeroizing<String>> {
+fn text(path: &Path, opened: io::Result<File>) -> anyhow::Result<Zeroizing<String>> {
     let name = || format!("{}", path.display());
     let mut text = Zeroizing::new(String::new());
-    let mut file = File::open(path)
-        .with_context(name)?
-        .take(KEY_FILE_BYTES_MAX + 1);
+    let mut file = opened.with_context(name)?.take(KEY_FILE_BYTES_MAX + 1);
     match file.read_to_string(&mut text) {
         Ok(read) if read as u64 > KEY_FILE_BYTES_MAX => {
             bail!("{}: longer than any key file", path.display())

@@ -7,7 +7,10 @@ use clap::Args;
 use countersign_verifier::vkey::VerifierKey;
 
 use super::{Fail, place::DirArg};
-use crate::data_dir::{AccountDir, DataDir, Held, LockError};
+use crate::{
+    data_dir::{AccountDir, DataDir, Held, LockError},
+    files,
+};
 
 /// An account of a data directory.
 #[derive(Debug, Args)]
@@ -77,7 +80,7 @@ impl LocalArg {
         };
         let files = dir.account(&name);
         let path = files.log_vkey();
-        let vkey = std::fs::read_to_string(&path);
+        let vkey = files::read_small(&path);
         let vkey = vkey.with_context(|| format!("{}", path.display()))?;
         let vkey =
             VerifierKey::parse(vkey.trim()).with_context(|| format!("{}", path.display()))?;

@@ -5,6 +5,8 @@ use std::{
     io::{self, Write},
 };
 
+use countersign_verifier::words::printable;
+
 /// Standard output. When its reader has gone, the rest is dropped without a word: work that is under way is finished, and the
 /// exit code still says how it went.
 #[derive(Debug)]
@@ -71,10 +73,16 @@ impl<W: Write> Write for Out<W> {
     }
 }
 
-/// Writes a remark to standard error.
+/// Writes a remark to standard error, control characters of what it quotes as escapes.
 pub fn note(remark: impl Display) {
     // Nobody is left to tell.
-    let _ = writeln!(io::stderr(), "{remark}");
+    let _ = writeln!(io::stderr(), "{}", shown(&remark.to_string()));
+}
+
+/// Text of several lines that quotes what others wrote: no file can draw on the reader's terminal.
+pub fn shown(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(printable).collect();
+    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -92,6 +100,11 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn nothing_that_is_quoted_reaches_the_terminal_as_it_is() {
+        assert_eq!(shown("a\u{1b}[2Jb\n\u{202e}c"), "a\\u{1b}[2Jb\n\\u{202e}c");
     }
 
     #[test]

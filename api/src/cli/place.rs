@@ -3,7 +3,7 @@
 mod service;
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -17,6 +17,7 @@ use super::keys;
 use crate::{
     client::{Client, Token, is_loopback_url},
     data_dir::{DEFAULT_DIR, DataDir},
+    files,
 };
 
 /// The data directory.
@@ -160,7 +161,7 @@ pub fn owner_key(dir: &DirArg) -> anyhow::Result<PrivateKey> {
             path.display()
         );
     }
-    keys::private(&path)
+    keys::of_dir(&path)
 }
 
 impl Site {
@@ -208,7 +209,7 @@ impl Site {
         is_of_dir: bool,
     ) -> anyhow::Result<Option<Token>> {
         if let Some(path) = &self.token_file {
-            return read_token(path).map(Some);
+            return token(path, fs::read_to_string(path)).map(Some);
         }
         if let Some(token) = &self.token {
             return Token::parse(token).map(Some).context("COUNTERSIGN_TOKEN");
@@ -216,7 +217,7 @@ impl Site {
         let path = dir.owner_token();
         let is_trusted = is_of_dir || is_loopback_url(url);
         if is_trusted && path.exists() {
-            read_token(&path).map(Some)
+            token(&path, files::read_small(&path)).map(Some)
         } else {
             Ok(None)
         }
@@ -277,8 +278,8 @@ fn only(mut names: Vec<String>, whose: &str) -> anyhow::Result<String> {
     }
 }
 
-fn read_token(path: &Path) -> anyhow::Result<Token> {
-    let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+fn token(path: &Path, read: io::Result<String>) -> anyhow::Result<Token> {
+    let text = read.with_context(|| format!("{}", path.display()))?;
     Token::parse(&text).with_context(|| format!("{}", path.display()))
 }
 

@@ -22,7 +22,8 @@ use crate::{
 /// Bring back leaves that this directory has lost, from a mirror or any reader that kept the log; no service may run on it
 ///
 /// A head that this log signed and the quorum of its size cosigned says what is missing. The tree there must begin with what is
-/// here, and the leaves must lead to its root: else nothing is changed. Copy the directory first. Where the disk was lost and the
+/// here, and the leaves must lead to its root: else nothing is changed. What is here is read first: a database that is damaged is
+/// refused, and must be moved away. Copy the directory first. Where the disk was lost and the
 /// account's keys were kept (`db/` missing or empty), all of it comes back. Interrupted, run it again; until it is through, the
 /// log does not start.
 #[derive(Debug, Args)]
@@ -61,8 +62,8 @@ pub fn run(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
     let mut out = Out::stdout();
     if recovered.from.size == recovered.to.size {
         out.line(format_args!(
-            "nothing is missing: {} leaves are here",
-            recovered.to.size
+            "nothing is missing: {} leaves are here, and lead to root {}",
+            recovered.to.size, recovered.to.root
         ))?;
     } else {
         out.line(format_args!(
@@ -88,6 +89,8 @@ fn told(error: RecoverError) -> anyhow::Error {
         | RecoverError::Policy(_)
         | RecoverError::Log { .. }
         | RecoverError::Short { .. }
+        | RecoverError::Mark { .. }
+        | RecoverError::Damaged { .. }
         | RecoverError::Fork(_)
         | RecoverError::Root { .. }
         | RecoverError::Import(_) => {

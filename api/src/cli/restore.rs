@@ -7,7 +7,14 @@ use clap::Args;
 use countersign_verifier::{hash::Hash, verdict::Outcome};
 use serde_json::{Value, json};
 
-use super::{REFUSED, UNKNOWN, audit::now_s, backup::told, bar::Bar, out::Out, place::DirArg};
+use super::{
+    REFUSED, UNKNOWN,
+    audit::now_s,
+    backup::told,
+    bar::Bar,
+    out::{Out, shown},
+    place::DirArg,
+};
 use crate::backup::restore::{self, Missing, Plan, Recomputed, Restored};
 
 /// Make a data directory out of a backup, if all of it is what it must be
@@ -77,7 +84,7 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let mut out = Out::stdout();
     let written = match args.json {
         true => out.line(to_json(&restored)),
-        false => out.bytes(to_lines(&restored).as_bytes()),
+        false => out.bytes(shown(&to_lines(&restored)).as_bytes()),
     };
     written.context("standard output")?;
     Ok(ExitCode::from(match restored.outcome() {

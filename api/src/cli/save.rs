@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use countersign_verifier::{evidence, hash::leaf_hash};
+use countersign_verifier::{evidence, hash::leaf_hash, limits::FILE_BYTES_MAX};
 
 use crate::{client::EvidenceFile, files};
 
@@ -63,7 +63,7 @@ pub fn save(folder: &Path, evidence: &EvidenceFile) -> Result<PathBuf, SaveError
 /// The hash of the leaf whose evidence lies there. A file of another kind under this name is not evidence and may be replaced
 /// no more than evidence of another leaf; one that does not exist is nobody's.
 fn leaf_in(path: &Path) -> Option<String> {
-    let bytes = match fs::read(path) {
+    let bytes = match files::read_plain(path, FILE_BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => return Some(format!("which cannot be read ({error})")),

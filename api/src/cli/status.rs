@@ -10,6 +10,7 @@ use super::{UNKNOWN, block_on, out::Out, place::Site};
 use crate::{
     client::{ClientError, admin_status},
     data_dir::DataDir,
+    files,
 };
 
 /// Say what runs, and what lies on disk
@@ -68,7 +69,7 @@ fn on_disk(dir: &DataDir) -> anyhow::Result<Value> {
     let mut accounts = Vec::new();
     for name in dir.account_names()? {
         let account = dir.account(&name);
-        let vkey = fs::read_to_string(account.log_vkey()).unwrap_or_default();
+        let vkey = files::read_small(&account.log_vkey()).unwrap_or_default();
         let vkey = vkey.trim();
         accounts.push(json!({
             "name": name,

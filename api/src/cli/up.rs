@@ -65,7 +65,10 @@ pub fn run(args: &UpArgs) -> anyhow::Result<ExitCode> {
         (true, 1..) => note(
             "this directory was made with witnesses, and its policy asks for them: it is served with them, in spite of --no-witnesses",
         ),
-        (false, 0) => note("this directory was made without witnesses, and is served without them"),
+        (false, 0) => note(
+            "no witnesses/ lies in this directory, and none are run: it was made without, or they must be moved back \
+             (docs/operate.md#restore)",
+        ),
         _ => {}
     }
     serve(&dir, args.listen, (args.accept_clock, witnesses), hints)

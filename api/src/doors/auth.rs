@@ -112,7 +112,7 @@ fn seat_of(app: &App, subject: &Hash, named: Option<&str>) -> Result<Bearer, Pro
     for account in app.accounts.binding(subject, named)? {
         let version = account.reader().version();
         let bound = version.tokens.get(subject);
-        let Some(bound) = bound.filter(|bound| bound.is_good(app.now_ms())) else {
+        let Some(bound) = bound.filter(|bound| bound.is_good(account.log_now_ms())) else {
             continue;
         };
         match version.identities.get(&bound.identity) {

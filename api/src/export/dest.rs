@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::ExportError;
 use crate::{audit::edge::Edge, files};
 
-/// What the folder is, for whoever finds it, and for the next export: written first, and never changed.
+/// What the folder is, for whoever finds it, and for the next export: written first.
 const ABOUT: &str = "log.json";
 const FORMAT: &str = "countersign.copy/1";
 /// Files are written here first. What an interrupted export left is overwritten.
@@ -115,20 +115,18 @@ impl Dest {
         }
     }
 
-    /// Says what the folder is, and by whose word.
-    pub(super) fn describe(
-        &self,
-        origin: &str,
-        vkey: &str,
-        policy: &[(String, Vec<u8>)],
-    ) -> Result<(), ExportError> {
+    /// Says what the folder is, on the disk before anything else is.
+    pub(super) fn describe(&self, origin: &str, vkey: &str) -> Result<(), ExportError> {
         let about = json!({"format": FORMAT, "origin": origin, "vkey": vkey});
         self.keep(ABOUT, format!("{about}\n").as_bytes())?;
-        self.keep("log.vkey", format!("{vkey}\n").as_bytes())?;
-        for (path, bytes) in policy {
-            self.keep(path, bytes)?;
-        }
-        Ok(())
+        self.keep("log.vkey", format!("{vkey}\n").as_bytes())
+    }
+
+    /// Puts the files of the policy, durable on return.
+    pub(super) fn judge_by(&self, policy: &[(String, Vec<u8>)]) -> Result<(), ExportError> {
+        policy
+            .iter()
+            .try_for_each(|(path, bytes)| self.keep(path, bytes))
     }
 
     /// The edge of the tree that the copy publishes, out of its own tiles.
@@ -248,28 +246,35 @@ impl Dest {
             return Ok(None);
         }
         let mut bytes = Vec::new();
-        let file = File::open(self.root.join(path)).map_err(self.failed(path))?;
+        let file = files::open_plain(&self.root.join(path)).map_err(self.failed(path))?;
         let mut bounded = file.take(limit as u64 + 1);
         bounded.read_to_end(&mut bytes).map_err(self.failed(path))?;
         Ok(Some(bytes))
     }
 
-    /// Puts a file, unless it is there as it is.
+    /// Puts a file, durable on return, unless it is there as it is.
     fn keep(&self, path: &str, bytes: &[u8]) -> Result<(), ExportError> {
-        match self.get(path, bytes.len())? {
-            Some(there) if there == bytes => Ok(()),
-            _ => self.put(path, bytes),
+        if self.get(path, bytes.len())?.as_deref() == Some(bytes) {
+            return Ok(());
         }
+        self.make_folder(path)?;
+        let (stage, to) = (self.root.join(STAGE), self.root.join(path));
+        files::replace_by(&stage, &to, bytes, files::PUBLIC).map_err(self.failed(path))
+    }
+
+    /// Makes the folder of a file.
+    fn make_folder(&self, path: &str) -> Result<(), ExportError> {
+        let folder = Path::new(path).parent().unwrap_or(Path::new(""));
+        if self.look(&folder.to_string_lossy())?.is_none() {
+            fs::create_dir_all(self.root.join(folder)).map_err(self.failed(path))?;
+        }
+        self.look(path).map(drop)
     }
 
     /// Puts a file, whole; it is on the disk after [`Dest::sync`].
     pub(super) fn put(&self, path: &str, bytes: &[u8]) -> Result<(), ExportError> {
         let to = self.root.join(path);
-        let folder = Path::new(path).parent().unwrap_or(Path::new(""));
-        if self.look(&folder.to_string_lossy())?.is_none() {
-            fs::create_dir_all(self.root.join(folder)).map_err(self.failed(path))?;
-        }
-        self.look(path)?;
+        self.make_folder(path)?;
         let stage = self.root.join(STAGE);
         let write = || {
             match fs::remove_file(&stage) {

@@ -129,7 +129,7 @@ pub fn run(plan: &Plan<'_>) -> Result<Report, ExportError> {
     if let Some(before) = &published {
         goes_on(plan, before, &head)?;
     }
-    dest.describe(&head.origin, &vkey(plan.eras, &head), plan.policy)?;
+    dest.describe(&head.origin, &vkey(plan.eras, &head))?;
     let from = published.as_ref().map_or(0, |before| before.size);
     let mut report = Report::new(&dest, &head, from);
     if plan.whole || from < head.size {
@@ -141,6 +141,8 @@ pub fn run(plan: &Plan<'_>) -> Result<Report, ExportError> {
     }
     // All that a reader of the checkpoint asks for is on the disk before it.
     dest.sync()?;
+    // And the policy that judges it; until then the one before judges the checkpoint before.
+    dest.judge_by(plan.policy)?;
     if dest.publish(&note)? {
         report.written += 1;
     }

@@ -2,9 +2,8 @@
 
 use std::{io, path::PathBuf};
 
-use tokio::io::AsyncReadExt as _;
-
 use super::ForeignError;
+use crate::files;
 
 /// The folder that holds `checkpoint` and `tile/`.
 pub(super) struct Folder(PathBuf);
@@ -26,36 +25,23 @@ impl Folder {
     }
 
     pub(super) async fn get(&self, path: &str, limit: usize) -> Result<Vec<u8>, ForeignError> {
-        let place = || self.at(path);
-        let failed = |error: io::Error| match error.kind() {
-            // A folder where a file is due is none, as a file on the way to it is.
-            io::ErrorKind::NotFound
-            | io::ErrorKind::NotADirectory
-            | io::ErrorKind::IsADirectory => ForeignError::Missing {
-                place: place(),
-                why: error.to_string(),
-            },
-            io::ErrorKind::PermissionDenied => ForeignError::Denied {
-                place: place(),
-                why: error.to_string(),
-            },
-            _ => ForeignError::Unreachable {
-                place: place(),
-                why: error.to_string(),
-            },
-        };
-        let file = tokio::fs::File::open(self.0.join(path))
-            .await
-            .map_err(failed)?;
-        let mut bytes = Vec::new();
-        let mut bounded = file.take(limit as u64 + 1);
-        bounded.read_to_end(&mut bytes).await.map_err(failed)?;
-        if bytes.len() > limit {
-            return Err(ForeignError::Malformed {
-                place: place(),
-                what: format!("longer than {limit} bytes, the most that such a file can have"),
-            });
-        }
-        Ok(bytes)
+        let file = self.0.join(path);
+        let read = tokio::task::spawn_blocking(move || files::read_plain(&file, limit as u64));
+        let read = read.await.unwrap_or_else(|e| Err(io::Error::other(e)));
+        read.map_err(|error| {
+            let (place, why) = (self.at(path), error.to_string());
+            match error.kind() {
+                // A folder where a file is due is none, as a file on the way to it is.
+                io::ErrorKind::NotFound
+                | io::ErrorKind::NotADirectory
+                | io::ErrorKind::IsADirectory => ForeignError::Missing { place, why },
+                io::ErrorKind::PermissionDenied => ForeignError::Denied { place, why },
+                io::ErrorKind::FileTooLarge => ForeignError::Malformed {
+                    place,
+                    what: format!("longer than {limit} bytes, the most that such a file can have"),
+                },
+                _ => ForeignError::Unreachable { place, why },
+            }
+        })
     }
 }

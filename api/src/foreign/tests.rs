@@ -224,3 +224,30 @@ fn a_full_bundle_stands_in_for_a_partial_one() {
     let error = error.unwrap().to_string();
     assert!(error.contains("tile/entries/001.p/3"), "{error}");
 }
+
+#[test]
+fn a_pipe_in_a_folder_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    write_tree(folder.path(), 5);
+    let log = Foreign::open(folder.path().to_str().unwrap(), None).unwrap();
+    let tile = Tile {
+        level: 0,
+        index: 0,
+        width: 5,
+    };
+    let path = folder.path().join(tile.path());
+    std::fs::remove_file(&path).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.unwrap().success());
+    let error = log.tile(&tile).unwrap_err();
+    assert!(
+        matches!(error, ForeignError::Unreachable { .. }),
+        "{error:?}"
+    );
+    assert!(error.to_string().ends_with("no plain file"), "{error}");
+    // A folder is no file, so that the full tile is looked for.
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let error = log.tile(&tile).unwrap_err();
+    assert!(matches!(error, ForeignError::Missing { .. }), "{error:?}");
+}

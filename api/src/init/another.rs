@@ -7,8 +7,9 @@ use countersign_verifier::key::{PrivateKey, PublicKey};
 
 use super::{InitError, check_names, file};
 use crate::{
-    account::{Account, New},
+    account::{Account, New, origin_of},
     data_dir::{DataDir, sync_dir},
+    files::{move_into_place, read_small},
     local_witnesses::{self, LocalError},
 };
 
@@ -58,7 +59,7 @@ pub fn add(
     if place.root().exists() {
         return Err(InitError::Taken(plan.name.clone()));
     }
-    if let Some(same) = names.iter().find(|name| origin_of(dir, name) == origin) {
+    if let Some(same) = names.iter().find(|name| is_of(dir, name, &origin)) {
         return Err(InitError::Name(format!(
             "account `{same}` has the origin {origin}: one origin is one log"
         )));
@@ -87,12 +88,7 @@ pub fn add(
             let accounts = dir.root().join("accounts");
             let from = staged.account(&plan.name);
             sync_dir(from.root()).map_err(file(from.root()))?;
-            std::fs::rename(from.root(), place.root()).map_err(file(place.root()))?;
-            sync_dir(&accounts).map_err(|error| {
-                // Said not to be there, it is not: whoever asks again gets it.
-                let _ = std::fs::rename(place.root(), from.root());
-                file(&accounts)(error)
-            })?;
+            move_into_place(from.root(), place.root()).map_err(file(&accounts))?;
             Ok(Made { origin, vkey })
         });
     // Empty, or with keys that nothing uses; not being able to remove it changes nothing else.
@@ -111,15 +107,16 @@ fn owner(dir: &DataDir, plan: &Another) -> Result<PublicKey, InitError> {
             path.display()
         ))
     };
-    let text = std::fs::read_to_string(&path).map_err(|_| none())?;
-    let text = zeroize::Zeroizing::new(text);
+    let text = match read_small(&path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(none()),
+        read => zeroize::Zeroizing::new(read.map_err(file(&path))?),
+    };
     let key = PrivateKey::parse(&text).map_err(|_| none())?;
     Ok(key.public())
 }
 
-fn origin_of(dir: &DataDir, name: &str) -> String {
-    let vkey = std::fs::read_to_string(dir.account(name).log_vkey()).unwrap_or_default();
-    vkey.split('+').next().unwrap_or("").to_owned()
+fn is_of(dir: &DataDir, name: &str, origin: &str) -> bool {
+    origin_of(&dir.account(name)).is_some_and(|of| of == origin)
 }
 
 fn origin(dir: &DataDir, names: &[String], plan: &Another) -> Result<String, InitError> {
@@ -127,7 +124,7 @@ fn origin(dir: &DataDir, names: &[String], plan: &Another) -> Result<String, Ini
         (Some(origin), true) => return Ok(origin.clone()),
         (Some(origin), false) => origin.trim_end_matches('/').to_owned(),
         (None, public) => {
-            let first = names.first().map(|name| origin_of(dir, name));
+            let first = names.first().and_then(|name| origin_of(&dir.account(name)));
             let host = first.as_deref().and_then(|origin| origin.split('/').next());
             let host = host.filter(|host| !host.is_empty()).unwrap_or("localhost");
             if public {

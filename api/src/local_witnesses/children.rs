@@ -6,10 +6,9 @@
 //! once the last head is cosigned.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Write as _},
     net::TcpListener,
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     time::{Duration, Instant},
@@ -25,6 +24,7 @@ use tokio::{
 };
 
 use super::{LocalError, LocalWitness, Served};
+use crate::files;
 
 /// How long an address may stay taken at a start: witnesses of a process that was killed are on their way out.
 const TAKEN_TIME: Duration = Duration::from_secs(10);
@@ -266,11 +266,7 @@ fn open_output(path: &Path) -> io::Result<File> {
     if path.metadata().is_ok_and(|m| m.len() > OUTPUT_BYTES_MAX) {
         std::fs::rename(path, path.with_extension("old"))?;
     }
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path)
+    files::append_plain(path)
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use crate::files;
 
 const FORMAT: &str = "countersign.pins/1";
+/// An origin, a key and an address are far shorter.
+const LOG_BYTES_MAX: u64 = 64 << 10;
 
 /// Why pins cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -217,7 +219,8 @@ fn read(folder: &Path) -> Result<Option<Pinned>, PinError> {
         path: path.into(),
         what,
     };
-    let bytes = fs::read(&path).map_err(|source| io_error(&path, source))?;
+    let read = files::read_plain(&path, LOG_BYTES_MAX);
+    let bytes = read.map_err(|source| io_error(&path, source))?;
     let log: LogFile = serde_json::from_slice(&bytes).map_err(|e| changed(&path, e.to_string()))?;
     if log.format != FORMAT {
         let what = format!(
@@ -252,12 +255,11 @@ fn head(path: &Path, origin: &str, key: &VerifierKey) -> Result<Head, PinError> 
         path: path.into(),
         what,
     };
-    let read = |path: &Path| match fs::metadata(path) {
-        Ok(meta) if meta.len() > NOTE_BYTES_MAX as u64 => {
+    let read = |path: &Path| match files::read_text(path, NOTE_BYTES_MAX as u64) {
+        Err(e) if e.kind() == io::ErrorKind::FileTooLarge => {
             Err(changed(path, "longer than it can have been".into()))
         }
-        Ok(_) => fs::read_to_string(path).map_err(|source| io_error(path, source)),
-        Err(source) => Err(io_error(path, source)),
+        read => read.map_err(|source| io_error(path, source)),
     };
     let note = read(path)?;
     let checkpoint =

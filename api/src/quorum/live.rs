@@ -35,7 +35,7 @@ pub enum LiveError {
     Store(#[from] StoreError),
     /// The log could not be opened again.
     #[error(
-        "the log is closed, because it could not be opened again: {0}. Start the service again"
+        "the log is closed, because it could not be opened again: {0}. It is tried again every ten seconds"
     )]
     Open(#[from] OpenError),
 }
@@ -59,7 +59,11 @@ pub fn change(app: &App, name: &str, text: &str) -> Result<u64, LiveError> {
     // Whatever became of it, the files say which policy holds.
     let opener = app.accounts.opener();
     let settings = (&opener.witnesses, opener.explicit);
-    let opened = account.again(&app.dir, opener.clocks.clone(), settings)?;
+    let opened = account.again(&app.dir, opener.clocks.clone(), settings);
+    let opened = opened.inspect_err(|error| {
+        tracing::error!(account = name, %error, "the log did not open again after a change of its quorum");
+        app.accounts.give_up(name);
+    })?;
     app.accounts.replace(opened);
     tracing::info!(account = name, from = ?begun.as_ref().ok(), "the log is open again after a change of its quorum");
     begun

@@ -19,6 +19,23 @@ pub enum RecoverError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The mark cannot be read, or is missing beside a database.
+    #[error(
+        "{what}. Nothing was changed. Put `published` back from your newest copy (docs/operate/incidents.md, \"The guard refuses\")"
+    )]
+    Mark {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// What is here is damaged.
+    #[error(
+        "{what}. Nothing was changed: the database that is here is damaged, and never written over. Move db/ away and run this again, and \
+         all leaves come back; or put back a copy that is whole. `countersign check` says what else is wrong"
+    )]
+    Damaged {
+        /// What is wrong with it.
+        what: String,
+    },
     /// Something cannot be had, or is not of its form.
     #[error(transparent)]
     Foreign(#[from] ForeignError),

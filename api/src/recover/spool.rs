@@ -1,7 +1,7 @@
 //! A file beside the store for leaves that are proved and not yet stored.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, BufReader, BufWriter, Read, Seek, Write},
     os::unix::fs::OpenOptionsExt,
     path::PathBuf,
@@ -18,13 +18,19 @@ pub(super) struct Spool {
 
 impl Spool {
     pub(super) fn create(path: PathBuf) -> Result<Spool, RecoverError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&path);
+        // What an attempt before left, or what a link leads to, is never written over.
+        let removed = match fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        };
+        let file = removed.and_then(|()| {
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&path)
+        });
         match file {
             Ok(file) => Ok(Spool {
                 path,

@@ -1,10 +1,15 @@
 //! The head that a successor goes on from, held against all that is known of the old log.
 
-use countersign_log::{Head, StartError, StoreError, import::Import, store::rocks::Shared};
+use countersign_log::{
+    Head, StartError, StoreError,
+    import::Import,
+    store::{Kept, rocks::Shared},
+};
 use countersign_verifier::{
     checkpoint::Checkpoint,
     key::PublicKey,
     note::{self, Note},
+    predecessor::Predecessor,
     vkey::VerifierKey,
 };
 
@@ -47,17 +52,7 @@ pub(super) fn last_head(old: &Parts, plan: &Plan) -> Result<Last, SucceedError> 
         [] => None,
         heads => Some(recover::accept(old, heads)?.0),
     };
-    // Small: little is read.
-    let shared = Shared::new(8 << 20, 8 << 20);
-    let (here, damage) = match recover::begin(old, &shared, false) {
-        Ok(here) => (Some(here), None),
-        // A store that is damaged beyond reading holds nothing that could be counted.
-        Err(
-            error @ (RecoverError::Store(StoreError::Damaged { .. })
-            | RecoverError::Start(StartError::Store(StoreError::Damaged { .. }))),
-        ) => (None, Some(error)),
-        Err(error) => return Err(error.into()),
-    };
+    let (here, damage) = open(old)?;
     if let Some(here) = &here {
         check_closed(here, plan)?;
     }
@@ -75,6 +70,40 @@ pub(super) fn last_head(old: &Parts, plan: &Plan) -> Result<Last, SucceedError> 
             size: kept.head.size,
         });
     }
+    of_history((here, damage), kept)
+}
+
+/// What is here of the head that a successor's leaf 0 names: what was said when that was made.
+pub(super) fn again(old: &Parts, before: &Predecessor) -> Result<Last, SucceedError> {
+    let named = before.head()?;
+    let head = Head {
+        size: named.size,
+        root: named.root,
+    };
+    let note = before.checkpoint.clone();
+    of_history(open(old)?, Kept { head, note })
+}
+
+/// The old log as it lies here, to be read; or what its store is damaged by.
+fn open(old: &Parts) -> Result<(Option<Import<Ledger>>, Option<RecoverError>), SucceedError> {
+    // Small: little is read.
+    let shared = Shared::new(8 << 20, 8 << 20);
+    match recover::begin(old, &shared, false) {
+        Ok(here) => Ok((Some(here), None)),
+        // A store that is damaged beyond reading holds nothing that could be counted.
+        Err(
+            error @ (RecoverError::Store(StoreError::Damaged { .. })
+            | RecoverError::Start(StartError::Store(StoreError::Damaged { .. }))),
+        ) => Ok((None, Some(error))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// How much of what is here belongs to the history of a head.
+fn of_history(
+    (here, damage): (Option<Import<Ledger>>, Option<RecoverError>),
+    kept: Kept,
+) -> Result<Last, SucceedError> {
     let nothing = |why| Last {
         note: kept.note.clone(),
         recovered: 0,
@@ -185,7 +214,7 @@ fn signed(old: &Parts, note: &str) -> Option<Head> {
 }
 
 /// The largest of them that has what the policy of its size asks for, all notes of one text taken together.
-fn newest(old: &Parts, known: &[Known]) -> Option<countersign_log::store::Kept> {
+fn newest(old: &Parts, known: &[Known]) -> Option<Kept> {
     let mut order: Vec<&Known> = known.iter().filter(|known| known.note.is_some()).collect();
     order.sort_by_key(|known| std::cmp::Reverse(known.head.size));
     order.into_iter().find_map(|one| {

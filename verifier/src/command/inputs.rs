@@ -98,6 +98,7 @@ pub(super) fn policy(path: &Path) -> Result<Eras, String> {
     for entry in fs::read_dir(path).map_err(|error| told(path, &error))? {
         let entry = entry.map_err(|error| told(path, &error))?.path();
         if entry.file_name().is_some_and(|name| name == "stolen") {
+            plain(&entry)?;
             stolen = vkeys(&entry)?;
             continue;
         }
@@ -112,11 +113,21 @@ pub(super) fn policy(path: &Path) -> Result<Eras, String> {
             .and_then(|stem| decimal::parse(stem.to_str()?));
         let from_size = from_size
             .ok_or_else(|| format!("policy {}: not named <from_size>.policy", entry.display()))?;
+        plain(&entry)?;
         policies.push((from_size, read(&entry)?));
     }
     let eras =
         Eras::new(policies).map_err(|error| format!("policies in {}: {error}", path.display()))?;
     Ok(eras.without(&stolen))
+}
+
+/// Refuses what is no plain file. A file that is named may be a pipe; one that lies in a folder would be waited for for ever.
+fn plain(path: &Path) -> Result<(), String> {
+    match fs::metadata(path) {
+        Ok(of) if of.is_file() => Ok(()),
+        Ok(_) => Err(told(path, &"no plain file")),
+        Err(error) => Err(told(path, &error)),
+    }
 }
 
 /// One verifier key a line; empty lines and lines that start with `#` are passed over.

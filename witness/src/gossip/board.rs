@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use countersign_verifier::hash::Hash;
 use serde::{Deserialize, Serialize};
 
-use crate::dir::replace;
+use crate::dir::{read_plain, replace};
 
 /// Pairs of log and peer that are remembered as unresolved, of about 300 bytes. What comes when all places are taken is counted.
 pub const UNRESOLVED_MAX: usize = 4_096;
@@ -212,13 +212,11 @@ impl Board {
 }
 
 fn read(path: &Path) -> io::Result<BTreeMap<(Hash, String), Unresolved>> {
-    match path.metadata() {
+    let bytes = match read_plain(path, FILE_BYTES_MAX) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        Err(error) => return Err(error),
-        Ok(found) if found.len() > FILE_BYTES_MAX => return Err(io::ErrorKind::FileTooLarge.into()),
-        Ok(_) => {}
-    }
-    let rows: Vec<Kept> = serde_json::from_slice(&std::fs::read(path)?)?;
+        read => read?,
+    };
+    let rows: Vec<Kept> = serde_json::from_slice(&bytes)?;
     let row = |kept: Kept| {
         let log = Hash::from_hex(&kept.log).map_err(io::Error::other)?;
         Ok(((log, kept.row.peer.clone()), kept.row))

@@ -4,7 +4,7 @@ use std::{io, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use crate::dir::{Dir, replace};
+use crate::dir::{Dir, read_plain, replace};
 use crate::roster::{PEERS_MAX, address};
 
 /// Seconds between two pulls of a peer where nothing else is said.
@@ -75,15 +75,11 @@ impl Config {
     /// [`ConfigError`]; none if there is no file.
     pub fn load(dir: &Dir) -> Result<Config, ConfigError> {
         let path = dir.gossip();
-        let length = match path.metadata() {
+        let bytes = match read_plain(&path, FILE_BYTES_MAX) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Config::default()),
-            Err(error) => return Err(error.into()),
-            Ok(found) => found.len(),
+            read => read?,
         };
-        if length > FILE_BYTES_MAX {
-            return Err(setting(format!("at most {FILE_BYTES_MAX} bytes")));
-        }
-        let config: Config = serde_json::from_slice(&std::fs::read(&path)?)?;
+        let config: Config = serde_json::from_slice(&bytes)?;
         config.check()
     }
 

@@ -25,6 +25,7 @@ use rocksdb::{Cache, ColumnFamily, DB, Direction, IteratorMode, WriteBatch, Writ
 
 use self::open::{HEADS, LOGS, TALLIES, damaged, open, open_to_read, trouble, unavailable};
 use super::{Change, Store, StoreError};
+use crate::dir::open_plain;
 use crate::record::Record;
 use crate::tally::Tally;
 
@@ -85,13 +86,15 @@ impl RocksStore {
     /// # Errors
     /// `InUse` if another process holds it, `TooNew`, `Damaged` if it is not whole or not there, `Unavailable`.
     pub fn open(folder: &Path, mark: &Path) -> Result<RocksStore, StoreError> {
-        let missing = |_| {
+        let missing = |why: std::io::Error| {
             damaged(
                 mark,
-                "the number of commits is missing: which heads were cosigned cannot be told",
+                format!(
+                    "the number of commits is missing ({why}): which heads were cosigned cannot be told"
+                ),
             )
         };
-        let file = OpenOptions::new().read(true).write(true).open(mark);
+        let file = open_plain(mark, OpenOptions::new().read(true).write(true));
         let file = file.map_err(missing)?;
         let cache = Cache::new_lru_cache(CACHE_BYTES);
         let (db, commits) = open_existing(folder, &cache, marked(&file, mark)?)?;

@@ -18,6 +18,7 @@ use super::{
     },
     Live,
     report::Looked,
+    ways::Way,
 };
 use crate::{ledger::keys_of, state::State};
 
@@ -36,6 +37,8 @@ pub(super) struct Leaves<'a> {
     progress: &'a dyn Fn(u64, u64),
     /// Whether the account is marked as one that another goes on from.
     pub(super) has_successor: bool,
+    /// Whether what the service holds is not what the leaves make.
+    live_wrong: bool,
 }
 
 impl<'a> Leaves<'a> {
@@ -56,6 +59,7 @@ impl<'a> Leaves<'a> {
             again: None,
             progress,
             has_successor: false,
+            live_wrong: false,
         }
     }
 
@@ -93,6 +97,7 @@ impl<'a> Leaves<'a> {
                 let what =
                     format!("what the service holds, of {size} leaves, is not what they make");
                 self.faults.add(Class::State, None, what);
+                self.live_wrong = true;
             }
         }
     }
@@ -100,6 +105,10 @@ impl<'a> Leaves<'a> {
     /// Says what came of it; `whole`: every leaf was shown. The state.
     pub(super) fn finish(&mut self, whole: bool, looked: &mut Looked) -> State {
         let ended = whole && self.own.stopped.is_none();
+        if self.own.state.size == 0 {
+            // One that waits for its witnesses has no leaf, and neither has the service.
+            self.compare();
+        }
         for (derived, name, size) in [
             (true, "the snapshot", self.snapshot.as_ref().map(|s| s.size)),
             (
@@ -112,10 +121,17 @@ impl<'a> Leaves<'a> {
                 let what = format!("{name} is of {size} leaves, which the store has not");
                 match derived {
                     true => self.faults.add_derived(Class::State, None, what),
-                    false => self.faults.add(Class::State, None, what),
+                    false => {
+                        self.faults.add(Class::State, None, what);
+                        self.live_wrong = true;
+                    }
                 }
             }
         }
+        if self.live_wrong {
+            looked.ways.insert(Way::Live);
+        }
+        looked.opened = self.own.state.opened.is_some();
         looked.decisions = self.own.decisions;
         looked.taken = self.own.taken;
         looked.signatures = self.own.signatures;

@@ -46,6 +46,8 @@ pub enum RepairError {
 }
 
 /// Finishes what a repair began that was cut off at a bad moment, so that the store opens again. Of any other store it changes nothing.
+/// What it writes, no copy is made before: a database without a family of rows opens for nobody, not even to be copied. It makes the
+/// missing families, empty, and touches no row; what was in them is in the copy that the repair made which was cut off.
 ///
 /// # Errors
 /// What the system says.
@@ -101,8 +103,8 @@ fn keep(account: &Path, mark: &Path, store: &RocksStore) -> Result<PathBuf, Repa
     let copied = store
         .copy_to(&path.join("db"))
         .map_err(|error| failed(io::Error::other(error)))
-        .and_then(|()| fs::copy(mark, path.join("published")).map_err(failed))
-        .and_then(|_| data_dir::sync_dir(&path).map_err(failed))
+        .and_then(|()| keep_mark(mark, &path.join("published")).map_err(failed))
+        .and_then(|()| data_dir::sync_dir(&path).map_err(failed))
         .and_then(|()| data_dir::sync_dir(account).map_err(failed));
     if let Err(error) = copied {
         // Of half a copy nobody has any use.
@@ -110,6 +112,12 @@ fn keep(account: &Path, mark: &Path, store: &RocksStore) -> Result<PathBuf, Repa
         return Err(error);
     }
     Ok(path)
+}
+
+/// Copies the mark, durable on return: an empty one beside the copied store would keep that from ever being opened.
+fn keep_mark(mark: &Path, to: &Path) -> io::Result<()> {
+    fs::copy(mark, to)?;
+    fs::File::open(to)?.sync_all()
 }
 
 impl Mended {

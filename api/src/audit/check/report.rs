@@ -1,6 +1,8 @@
 //! What a check found: a line for each class of objects, and the faults.
 
-use countersign_log::check::Found;
+use std::collections::BTreeSet;
+
+use countersign_log::check::{Class as Kind, Found};
 use countersign_verifier::{
     hash::Hash,
     verdict::{Outcome, Status},
@@ -10,6 +12,7 @@ use serde_json::{Value, json};
 use super::{
     super::report::{Check, Class, Fault, Faults, fault_lines, fault_rows, outcome},
     Mended,
+    ways::Way,
 };
 
 /// What was looked at.
@@ -17,12 +20,19 @@ use super::{
 pub(super) struct Looked {
     origin: String,
     head: Option<(u64, Hash)>,
-    whole: bool,
+    /// Why the leaves are not known to be those of the head, where they are not: then whatever follows from them is not known either.
+    doubt: Option<&'static str>,
     /// Whether the leaves are those that were committed, as far as the store itself can say.
     leaves_hold: bool,
+    /// Of a log with a successor: up to where it had signed more than is here.
+    beyond: Option<u64>,
     tiles: u64,
     keys: u64,
     keys_untold: Option<&'static str>,
+    /// Why it is not known whether the published checkpoint meets the account's policy, where it is not.
+    pub(super) policy_untold: Option<String>,
+    /// Whether there is a leaf 0 that says whose the account is.
+    pub(super) opened: bool,
     pub(super) decisions: u64,
     pub(super) taken: u64,
     pub(super) signatures: u64,
@@ -30,6 +40,8 @@ pub(super) struct Looked {
     pub(super) stopped: Option<(u64, bool)>,
     pub(super) compared: Vec<String>,
     pub(super) keys_elsewhere: bool,
+    /// What there is to do about what a repair leaves.
+    pub(super) ways: BTreeSet<Way>,
 }
 
 impl Looked {
@@ -40,32 +52,42 @@ impl Looked {
         }
     }
 
-    pub(super) fn found(&mut self, found: &Found) {
-        self.head = Some((found.head.size, found.head.root));
-        self.whole = found.tree.is_some();
+    pub(super) fn found(&mut self, found: &Found, has_successor: bool) {
+        self.doubt = match found.tree {
+            Some(tree) if tree == found.head => None,
+            Some(_) => Some("the leaves do not lead to the stored head"),
+            // Of no leaves every one can be read.
+            None if found.head.size == 0 => Some("the head cannot be read"),
+            None => Some("leaves are missing or cannot be read"),
+        };
+        let known = found.tree.is_some() || found.head.size > 0;
+        self.head = known.then_some((found.head.size, found.head.root));
         self.leaves_hold = found.leaves_hold();
         (self.tiles, self.keys) = (found.tiles, found.keys);
         self.keys_untold = found.keys_untold;
+        self.beyond = found.beyond.filter(|_| has_successor);
+        let ends_early = found.beyond.is_some() && !has_successor;
+        if ends_early {
+            self.ways.insert(Way::End);
+        }
+        if found.mark_is_blank {
+            self.ways.insert(Way::Mark);
+        }
+        let explained = ends_early || found.mark_is_blank;
+        let rows = found.has(Kind::Entry) || found.has(Kind::Head) && !explained;
+        if rows || self.doubt.is_some() {
+            self.ways.insert(Way::Rows);
+        }
     }
 
-    /// Whether everything was looked at, and in words what for each class.
+    /// Whether everything was looked at, and in words what for each class. Nothing passes that was not: where the leaves are in doubt, it
+    /// is not known whether what was read is what was committed.
     fn told(&self, class: Class) -> (Status, String) {
         let size = self.head.map_or(0, |(size, _)| size);
-        let untold = |ok: bool, what: String| {
-            let status = if ok { Status::Pass } else { Status::Unknown };
-            (status, what)
-        };
-        let ended = self.whole && self.stopped.is_none();
         match class {
-            Class::Entry => untold(self.whole, format!("{size} leaves lead to the stored head")),
-            Class::Tile => untold(
-                self.whole,
-                format!("{} tiles follow from the leaves", self.tiles),
-            ),
-            Class::Head => (
-                Status::Pass,
-                "the head and every checkpoint follow from the leaves and are signed".into(),
-            ),
+            Class::Entry => self.follows(format!("{size} leaves lead to the stored head")),
+            Class::Tile => self.follows(format!("{} tiles follow from the leaves", self.tiles)),
+            Class::Head => self.told_of_head(),
             Class::Index => match self.keys_untold {
                 Some(why) => (Status::Unknown, why.to_owned()),
                 None => {
@@ -85,29 +107,74 @@ impl Looked {
                     ));
                 }
                 what.extend(self.compared.iter().cloned());
-                untold(ended, what.join("; "))
+                self.judged(what.join("; "))
             }
-            Class::Key => {
-                let files = match self.keys_elsewhere {
-                    true => "the account's files are those of leaf 0, and the keys lie elsewhere",
-                    false => "the key files are those of leaf 0",
-                };
-                let what = format!(
-                    "{} signatures under keys that the leaves enrol; {files}",
-                    self.signatures
-                );
-                untold(ended, what)
-            }
+            Class::Key => self.told_of_keys(),
             Class::Blob if self.bodies == 0 => {
                 (Status::Skipped, "no body is kept beside the log".into())
             }
-            Class::Blob => {
-                let what = format!(
-                    "{} bodies give their commitments, and no leaf has erased one of them",
-                    self.bodies
-                );
-                untold(ended, what)
+            Class::Blob => self.judged(format!(
+                "{} bodies give their commitments, and no leaf has erased one of them",
+                self.bodies
+            )),
+        }
+    }
+
+    /// Of what follows from the bytes of the leaves.
+    fn follows(&self, what: String) -> (Status, String) {
+        match self.doubt {
+            Some(why) => (Status::Unknown, why.to_owned()),
+            None => (Status::Pass, what),
+        }
+    }
+
+    /// Of what the leaves say, which is known up to the first that says nothing.
+    fn judged(&self, what: String) -> (Status, String) {
+        match (self.doubt, self.stopped) {
+            (Some(why), _) => (Status::Unknown, format!("{what}; but {why}")),
+            (None, Some((at, _))) => {
+                let what = format!("{what}; leaf {at} ends what is known");
+                (Status::Unknown, what)
             }
+            (None, None) => (Status::Pass, what),
+        }
+    }
+
+    fn told_of_head(&self) -> (Status, String) {
+        let what = "the head and every checkpoint follow from the leaves and are signed";
+        match (self.doubt, &self.policy_untold, self.beyond) {
+            (Some(why), ..) => {
+                let what =
+                    format!("{why}: so it is not known whether the checkpoints are of this tree");
+                (Status::Unknown, what)
+            }
+            (None, Some(why), _) => {
+                let what = format!("{what}; whether they meet the policy is not known: {why}");
+                (Status::Unknown, what)
+            }
+            (None, None, Some(size)) => {
+                let what = format!(
+                    "{what}, as far as there are leaves: the log had signed up to size {size}, as its successor says"
+                );
+                (Status::Pass, what)
+            }
+            (None, None, None) => (Status::Pass, what.into()),
+        }
+    }
+
+    fn told_of_keys(&self) -> (Status, String) {
+        let files = match (self.opened, self.keys_elsewhere) {
+            (false, _) => "there is no leaf 0 that says whose the key files must be",
+            (true, true) => "the account's files are those of leaf 0, and the keys lie elsewhere",
+            (true, false) => "the key files are those of leaf 0",
+        };
+        let what = format!(
+            "{} signatures under keys that the leaves enrol; {files}",
+            self.signatures
+        );
+        match self.judged(what) {
+            (Status::Pass, what) if !self.opened => (Status::Skipped, what),
+            told => told,
         }
     }
 }
@@ -133,15 +200,17 @@ pub struct Report {
     pub(super) snapshot_wrong: bool,
     /// Why nothing can be repaired, where there is something that follows from leaves.
     pub refused: Option<&'static str>,
+    /// What there is to do about faults that a repair does not mend.
+    pub to_do: Vec<&'static str>,
     /// What was mended before this check.
     pub mended: Option<Mended>,
 }
 
 /// Why nothing is made of leaves that may not be those that were committed.
-const NO_GROUND: &str = "the leaves are not known to be those that were committed, so nothing is made of them: bring them back \
-                         (`countersign recover`), or put back a copy that is whole";
-const UNOPENED: &str = "the store, or the mark beside it, cannot be opened: docs/operate/disaster.md says what there is to do (`countersign recover`)";
-const NOTHING: &str = "none of this follows from the leaves: docs/operate/disaster.md says what there is to do (`countersign recover`)";
+const NO_GROUND: &str =
+    "the leaves are not known to be those that were committed, so nothing is made of them";
+const UNOPENED: &str = "the store, or the mark beside it, cannot be opened";
+const NOTHING: &str = "none of this follows from the leaves";
 
 impl Report {
     pub(super) fn new(looked: Looked, faults: Faults) -> Report {
@@ -170,6 +239,7 @@ impl Report {
                 (0, _) => Some(NOTHING),
                 _ => (!looked.leaves_hold).then_some(NO_GROUND),
             },
+            to_do: looked.ways.into_iter().map(Way::text).collect(),
             mended: None,
         }
     }
@@ -223,6 +293,7 @@ impl Report {
             "fault_count": self.fault_count,
             "repairable": self.repairable,
             "repair_refused": self.refused,
+            "to_do": self.to_do,
             "repaired": self.mended.as_ref().map(Mended::to_json),
         })
     }
@@ -250,6 +321,9 @@ impl Report {
         }
         if let Some(why) = self.refused {
             lines += &format!("  --repair mends nothing: {why}\n");
+        }
+        for what in &self.to_do {
+            lines += &format!("  to do: {what}\n");
         }
         lines
             + match self.outcome() {

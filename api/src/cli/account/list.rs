@@ -10,7 +10,7 @@ use super::{
     hold, in_use,
 };
 use crate::{
-    account::is_public,
+    account::{is_public, origin_of},
     client::{ClientError, admin_accounts},
     data_dir::DataDir,
 };
@@ -69,8 +69,7 @@ pub fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
 fn on_disk(dir: &DataDir) -> anyhow::Result<Vec<Value>> {
     let row = |name: String| {
         let files = dir.account(&name);
-        let vkey = std::fs::read_to_string(files.log_vkey()).unwrap_or_default();
-        let origin = vkey.split('+').next().unwrap_or("");
+        let origin = origin_of(&files).unwrap_or_default();
         let state = if files.succeeded().exists() {
             "succeeded"
         } else {

@@ -12,6 +12,8 @@ use std::{
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 
+use crate::files;
+
 /// Look at a configuration: what is wrong with it, what is in force and where each setting comes from
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
@@ -38,9 +40,11 @@ pub fn run(args: &ConfigArgs) -> anyhow::Result<ExitCode> {
 
 /// The text of a configuration: of the file that was named, or of the directory's, which need not be there.
 fn text(named: Option<&PathBuf>, of_dir: &Path) -> anyhow::Result<String> {
-    let path = named.map_or(of_dir, PathBuf::as_path);
-    match fs::read_to_string(path) {
-        Err(e) if named.is_none() && e.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-        read => read.with_context(|| path.display().to_string()),
+    if let Some(path) = named {
+        return fs::read_to_string(path).with_context(|| path.display().to_string());
+    }
+    match files::read_small(of_dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        read => read.with_context(|| of_dir.display().to_string()),
     }
 }

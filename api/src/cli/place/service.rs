@@ -1,6 +1,6 @@
 //! A service that was found, and what is said when it does not answer.
 
-use std::{fs, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use countersign_verifier::vkey::VerifierKey;
@@ -9,6 +9,7 @@ use crate::{
     cli::{Fail, UNKNOWN},
     client::{Client, ClientError},
     data_dir::DataDir,
+    files,
 };
 
 /// A service that a command is to talk to. Nothing has been sent yet, but where the account had to be asked for.
@@ -29,7 +30,7 @@ impl Service {
         }
         if self.is_of_dir {
             let path = self.dir.account(self.client.account()).log_vkey();
-            if let Ok(vkey) = fs::read_to_string(&path) {
+            if let Ok(vkey) = files::read_small(&path) {
                 let vkey = VerifierKey::parse(vkey.trim());
                 return Ok(vkey.with_context(|| format!("{}", path.display()))?.name);
             }

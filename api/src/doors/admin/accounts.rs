@@ -81,14 +81,7 @@ pub(super) async fn create(
                 (vkey, plan.public),
             ))
         })
-        .map_err(|error| {
-            // On a disk that failed in the last step it may be there all the same.
-            let names = app.dir.account_names().unwrap_or_default();
-            if names.contains(&plan.name) {
-                app.accounts.add(&plan.name);
-            }
-            refused(&error)
-        })?;
+        .map_err(|error| refused(&error))?;
         app.accounts.add(&plan.name);
         tracing::info!(account = %plan.name, "a new account");
         // So that its witnesses know its first head before anybody writes. One that has to wait for room is opened when it is asked for.

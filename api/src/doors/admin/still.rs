@@ -10,6 +10,7 @@ use crate::{
     account::Account,
     app::App,
     error::{Code, Problem},
+    files,
 };
 
 /// Makes it where the last one was, which nobody holds any more: whoever asks has the lock for that. The operator is told what went
@@ -37,7 +38,8 @@ fn copy(account: &Account) -> Result<Value, String> {
     // No body that a leaf in this copy has erased is left to be copied beside it.
     account.erase_owed();
     // In this order, so that neither is ahead of the copy: what is marked is committed, and so is what readers see.
-    fs::copy(account.dir.tidemark(), folder.join("published")).map_err(told)?;
+    let mark = files::read_plain(&account.dir.tidemark(), files::SMALL_BYTES_MAX);
+    fs::write(folder.join("published"), mark.map_err(told)?).map_err(told)?;
     let state = account.reader().version();
     let copied = account.copy_store(&folder.join("db"));
     copied.map_err(|e| format!("{}: {e}", folder.display()))?;

@@ -102,12 +102,21 @@ fn first(headers: &HeaderMap, after: Option<i64>, size: u64) -> Result<u64, Prob
 /// Tells one watcher, until it or the service goes, or its token ends.
 async fn follow(
     app: Arc<App>,
-    account: Arc<Account>,
+    mut account: Arc<Account>,
     headers: HeaderMap,
     (mut next, events, _place): (u64, Events, Place),
 ) {
     let mut progress = account.reader().progress();
     loop {
+        // After a change of its quorum the account goes on as another one, and nothing is published in this one any more.
+        match app.accounts.get(&account.name) {
+            Ok(now) if Arc::ptr_eq(&now, &account) => {}
+            Ok(now) => {
+                progress = now.reader().progress();
+                account = now;
+            }
+            Err(_) => return,
+        }
         if !is_good(&app, &account, &headers) {
             return;
         }
@@ -131,7 +140,7 @@ async fn follow(
 /// Waits until leaf `next` is published.
 async fn published(progress: &mut watch::Receiver<Progress>, next: u64) {
     if progress.wait_for(|p| p.published > next).await.is_err() {
-        // Nobody is left who could publish: the account is gone, and with it soon this watcher.
+        // Nobody is left who could publish; the next look says who goes on.
         std::future::pending::<()>().await;
     }
 }

@@ -239,7 +239,8 @@ fn by_signature(
     let request = submit::prepare_operation(&state, envelope)?;
     let by = request.signer.identity;
     take(app, &account, &state, by)?;
-    may_run(&state, &request, (family, &signed.commitment), app.now_ms())?;
+    let now_ms = account.log_now_ms();
+    may_run(&state, &request, (family, &signed.commitment), now_ms)?;
     Ok((Granted { account, by }, signed))
 }
 
