@@ -41,6 +41,8 @@ pub struct Backup<'a> {
     stage: Stage,
     manifest: Manifest,
     left_out: Vec<String>,
+    /// Whether what failed was the place that it is made in.
+    place_fails: bool,
 }
 
 /// A backup that was made.
@@ -83,6 +85,7 @@ impl<'a> Backup<'a> {
                 files: Vec::new(),
             },
             left_out: Vec::new(),
+            place_fails: false,
         };
         let tokens = TOKENS.iter().filter(|_| with_keys);
         for name in [SETTINGS].iter().chain(tokens) {
@@ -111,7 +114,8 @@ impl<'a> Backup<'a> {
     ) -> Result<(), BackupError> {
         let (files, left_out) = (self.manifest.files.len(), self.left_out.len());
         let taken = self.take_account(name, store, told);
-        if taken.is_err() {
+        if let Err(error) = &taken {
+            self.place_fails |= self.is_of_the_place(error);
             self.manifest.files.truncate(files);
             self.left_out.truncate(left_out);
             let begun = self.stage.path().join("accounts").join(name);
@@ -121,6 +125,17 @@ impl<'a> Backup<'a> {
             }
         }
         taken
+    }
+
+    fn is_of_the_place(&self, error: &BackupError) -> bool {
+        matches!(error, BackupError::File { path, .. } if path.starts_with(self.stage.path()))
+    }
+
+    /// Whether an account could not be taken in because of the place where the backup is made, such as a full disk: no other fares better,
+    /// and what is there is no backup.
+    #[must_use]
+    pub fn place_fails(&self) -> bool {
+        self.place_fails
     }
 
     fn take_account(

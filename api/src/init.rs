@@ -191,10 +191,11 @@ pub(crate) fn check_names(name: &str, origin: &str) -> Result<(), InitError> {
         ));
     }
     // c2sp.org/tlog-cosignature: an origin of more than 255 bytes cannot be cosigned.
-    let bad = |c: char| c.is_whitespace() || c.is_control() || c == '+';
+    // And it is read by people: nothing in it may be hidden, or look like something else.
+    let bad = |c: char| !c.is_ascii_graphic() || c == '+';
     if origin.is_empty() || origin.len() > 255 || origin.contains(bad) || origin.contains("://") {
         return Err(InitError::Name(
-            "an origin is 1 to 255 bytes such as log.example.com/name: no scheme, no space, no `+`"
+            "an origin is 1 to 255 bytes of visible ASCII such as log.example.com/name: no scheme, no space, no `+`"
                 .into(),
         ));
     }

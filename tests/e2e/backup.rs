@@ -424,8 +424,16 @@ fn a_full_disk_is_said_and_leaves_no_half_of_a_backup() {
         "{}",
         refused.stderr
     );
-    let left = disk.path().read_dir().expect("the disk").count();
-    assert_eq!(left, 0);
+    let left = || disk.path().read_dir().expect("the disk").count();
+    assert_eq!(left(), 0);
+    // Nor is one made of the accounts that do fit.
+    for name in ["aa", "zz"] {
+        create(&site, name, &[]);
+    }
+    let refused = backup(&site.start.dir, &to, &[]).is(2);
+    let why = "No space left";
+    assert!(refused.stderr.contains(why), "{}", refused.stderr);
+    assert_eq!(left(), 0);
     service.stop();
     // Of the way back, too.
     let whole = site.path("backup");

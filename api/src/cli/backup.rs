@@ -84,8 +84,8 @@ pub fn run(args: &BackupArgs) -> anyhow::Result<ExitCode> {
         let Err(error) = take(&mut backup, &dir, &holds, name) else {
             continue;
         };
-        // One that cannot be copied keeps no other from it, unless it was asked for.
-        if args.account.contains(name) || names.len() == 1 {
+        // One that cannot be copied keeps no other from it, unless it was asked for, or there is no room for any.
+        if args.account.contains(name) || names.len() == 1 || backup.place_fails() {
             return Err(error);
         }
         note(format_args!(
