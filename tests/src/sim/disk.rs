@@ -107,8 +107,9 @@ impl Disk {
     /// Whether a start would know of a head of this size that it had left the process.
     pub fn knows_of(&self, size: u64) -> bool {
         let kept = |kept: &Kept| kept.head.size >= size;
-        let published = self.durable.published().expect("published");
+        // In this order: what is published meanwhile is not among the signed ones any more.
         let signed = self.durable.signed().expect("signed");
+        let published = self.durable.published().expect("published");
         let settled = self.state().settled;
         published.as_ref().is_some_and(kept)
             || signed.iter().any(kept)
